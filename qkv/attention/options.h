@@ -1,0 +1,70 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "qkv/core/executor.h"
+#include "qkv/core/tensor_view.h"
+
+namespace qkv {
+
+/// Sliding window: a query at position p sees keys p-left .. p+right, itself included. Absent = unlimited on that side.
+struct Window {
+  std::optional<Index> left = std::nullopt, right = std::nullopt;
+};
+
+/// How many leading keys of each batch entry (or of each query) are real: key j is visible iff j < valid_lens.
+/// Borrows; shape [batch] or [batch, q_len].
+class ValidLens {
+ public:
+  ValidLens(TensorView<const Index, 1> per_batch)  // NOLINT(google-explicit-constructor)
+      : lengths_(per_batch.data(), {per_batch.shape(0), 1}, {per_batch.stride(0), 0}) {}
+  ValidLens(const std::vector<Index>& per_batch)  // NOLINT(google-explicit-constructor)
+      : ValidLens(TensorView<const Index, 1>(per_batch.data(), {static_cast<Index>(per_batch.size())})) {}
+  ValidLens(TensorView<const Index, 2> per_query)  // NOLINT(google-explicit-constructor)
+      : lengths_(per_query) {}
+
+  /// [batch, 1] or [batch, q_len].
+  TensorView<const Index, 2> lengths() const { return lengths_; }
+
+ private:
+  TensorView<const Index, 2> lengths_;
+};
+
+/// The set of restrictions. Each one only removes keys; a key is visible iff all of them let it through.
+struct Mask {
+  /// Key j is visible to query i iff j <= q_start + i.
+  bool causal = false;
+  std::optional<Window> window = std::nullopt;
+  /// Position of query 0, for the whole call or per batch entry [batch]. Absent: kv_len - q_len (lower right);
+  /// 0 is the upper-left alignment of PyTorch's is_causal. Only causal and window look at it.
+  std::optional<std::variant<Index, TensorView<const Index, 1>>> q_start = std::nullopt;
+  std::optional<ValidLens> valid_lens = std::nullopt;
+  /// true = may attend. Shape [batch, num_heads, q_len, kv_len], each axis possibly 1 (broadcast); any strides.
+  std::optional<TensorView<const bool, 4>> keep = std::nullopt;
+};
+
+/// What to return beside `out`. Nothing here changes a bit of `out`.
+struct Observe {
+  bool lse = false;           ///< log-sum-exp of each row of scores, [batch, num_heads, q_len], natural log
+  bool entropy = false;       ///< entropy of each row of weights, [batch, num_heads, q_len], nats
+  bool attn_weights = false;  ///< softmax rows, [batch, num_heads, q_len, kv_len]: the only quadratic one
+};
+
+/// Everything about a call that is not q, k and v. Filled with designated initialisers; borrows what it points to.
+struct AttentionOptions {
+  /// Multiplier of q.k; absent: 1/sqrt(head_dim).
+  std::optional<double> scale = std::nullopt;
+  /// scores = softcap * tanh(scores / softcap), after scale and before attn_bias; must be > 0.
+  std::optional<double> softcap = std::nullopt;
+  /// Added to the scaled, capped scores; -inf excludes the key. Shape as Mask::keep.
+  std::optional<CView<4>> attn_bias = std::nullopt;
+  Mask mask = {};
+  Observe observe = {};
+  /// Who runs the tasks; null: default_executor().
+  Executor* executor = nullptr;
+};
+
+}  // namespace qkv

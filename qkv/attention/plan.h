@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string_view>
+
+#include "qkv/attention/options.h"
+#include "qkv/core/aligned_buffer.h"
+#include "qkv/core/tensor_view.h"
+
+namespace qkv {
+
+/// What a call will do, known before it runs. A pure function of shapes, options and the SIMD target.
+struct AttentionPlan {
+  std::string_view kernel;    ///< "fused" (the only kernel so far)
+  std::string_view target;    ///< SIMD target: "AVX2", "AVX3", ...
+  std::string_view reason;    ///< why this kernel, in words
+  Index num_tasks = 0;        ///< independent pieces that the executor may run at once
+  Index workspace_bytes = 0;  ///< scratch of all workers together
+};
+
+/// Errors: as attention() for shapes and options.
+AttentionPlan plan(const Shape<4>& q_shape, const Shape<4>& k_shape, const Shape<4>& v_shape,
+                   const AttentionOptions& options = {});
+
+/// Scratch memory that calls may share, one call at a time. Grows to the largest call it has served, never shrinks.
+class Workspace {
+ public:
+  /// At least `size` floats, aligned. Contents are whatever the last call left.
+  float* reserve(Index size) {
+    if (size > buffer_.size()) buffer_ = AlignedBuffer<float>(size);
+    return buffer_.data();
+  }
+
+ private:
+  AlignedBuffer<float> buffer_;
+};
+
+}  // namespace qkv

@@ -1,0 +1,158 @@
+#include "qkv/attention/resolve.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "qkv/core/check.h"
+
+namespace qkv {
+namespace {
+
+constexpr const char* kFunction = "attention";
+
+// Positions and window sides stay within this, so that sums of them cannot overflow.
+constexpr Index kLargestPosition = Index{1} << 60;
+
+void check_mask_shape(const char* name, const Shape<4>& got, const AttentionShapes& shapes) {
+  static constexpr const char* kAxes[] = {"batch", "num_heads", "q_len", "kv_len"};
+  const Shape<4> full = shapes.attn_weights();
+  for (int axis = 0; axis < 4; ++axis) {
+    if (got[axis] == full[axis] || got[axis] == 1) continue;
+    throw_invalid(kFunction, std::string(name) + ".shape[" + std::to_string(axis) + "] (" + kAxes[axis] + ")",
+                  got[axis], std::to_string(full[axis]) + " or 1");
+  }
+}
+
+void check_window(const Window& window) {
+  const auto check_side = [](const char* name, const std::optional<Index>& side) {
+    if (side) check(*side >= 0, kFunction, name, *side, ">= 0 (absent = unlimited)");
+  };
+  check_side("window.left", window.left);
+  check_side("window.right", window.right);
+}
+
+void check_valid_lens(TensorView<const Index, 2> lengths, const AttentionShapes& shapes) {
+  check_equal(kFunction, "valid_lens.shape[0] (batch)", lengths.shape(0), shapes.q[0]);
+  const Index q_len = shapes.q[2], kv_len = shapes.k[2];
+  check(lengths.shape(1) == q_len || lengths.shape(1) == 1, kFunction, "valid_lens.shape[1] (q_len)", lengths.shape(1),
+        q_len);
+  for (Index b = 0; b < lengths.shape(0); ++b)
+    for (Index i = 0; i < lengths.shape(1); ++i)
+      check(lengths(b, i) >= 0 && lengths(b, i) <= kv_len, kFunction, "valid_lens", lengths(b, i),
+            "0 to kv_len = " + std::to_string(kv_len));
+}
+
+void check_position(Index position) {
+  check(position >= -kLargestPosition && position <= kLargestPosition, kFunction, "q_start", position, "-2^60 to 2^60");
+}
+
+void check_q_start(const std::variant<Index, TensorView<const Index, 1>>& q_start, Index batch) {
+  if (const Index* scalar = std::get_if<Index>(&q_start)) return check_position(*scalar);
+  const auto& per_batch = std::get<1>(q_start);
+  check_equal(kFunction, "q_start.shape[0] (batch)", per_batch.shape(0), batch);
+  for (Index b = 0; b < batch; ++b) check_position(per_batch(b));
+}
+
+// The mask with all four axes at full length; a broadcast axis gets stride 0.
+template <class T>
+TensorView<const T, 4> broadcast(TensorView<const T, 4> mask, const Shape<4>& full) {
+  Shape<4> strides = mask.strides();
+  for (int axis = 0; axis < 4; ++axis)
+    if (mask.shape(axis) == 1) strides[axis] = 0;
+  return {mask.data(), full, strides};
+}
+
+template <int Rank>
+void check_last_stride(const char* name, const TensorView<const float, Rank>& view) {
+  if (view.shape(Rank - 1) > 1)
+    check_equal<Index>(kFunction, std::string(name) + ".stride[" + std::to_string(Rank - 1) + "] (last axis)",
+                       view.stride(Rank - 1), 1);
+}
+
+template <int Rank>
+void check_output_shape(const char* name, const Shape<Rank>& got, const Shape<Rank>& expected) {
+  check(got == expected, kFunction, std::string(name) + ".shape", to_string<Rank>(got), to_string<Rank>(expected));
+}
+
+}  // namespace
+
+void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options) {
+  const auto& [q, k, v] = shapes;
+  check_equal(kFunction, "k.shape[0] (batch)", k[0], q[0]);
+  check_equal(kFunction, "v.shape[0] (batch)", v[0], q[0]);
+  check(q[3] >= 1, kFunction, "q.shape[3] (head_dim)", q[3], ">= 1");
+  check(v[3] >= 1, kFunction, "v.shape[3] (v_head_dim)", v[3], ">= 1");
+  check(k[3] == q[3], kFunction, "k.shape[3] (head_dim)", k[3], std::to_string(q[3]) + " as in q");
+  check(v[2] == k[2], kFunction, "v.shape[2] (kv_len)", v[2], std::to_string(k[2]) + " as in k");
+  check(v[1] == k[1], kFunction, "v.shape[1] (num_kv_heads)", v[1], std::to_string(k[1]) + " as in k");
+  check(k[1] > 0 ? q[1] % k[1] == 0 : q[1] == 0, kFunction, "q.shape[1] (num_heads)", q[1],
+        "a multiple of num_kv_heads = " + std::to_string(k[1]));
+
+  if (options.scale) check(std::isfinite(*options.scale), kFunction, "scale", *options.scale, "a finite number");
+  if (options.softcap)
+    check(*options.softcap > 0 && std::isfinite(*options.softcap), kFunction, "softcap", *options.softcap,
+          "a finite number > 0");
+  if (options.attn_bias) check_mask_shape("attn_bias", options.attn_bias->shape(), shapes);
+  if (options.mask.keep) check_mask_shape("keep", options.mask.keep->shape(), shapes);
+  if (options.mask.window) check_window(*options.mask.window);
+  if (options.mask.valid_lens) check_valid_lens(options.mask.valid_lens->lengths(), shapes);
+  if (options.mask.q_start) check_q_start(*options.mask.q_start, q[0]);
+}
+
+kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
+                                      Index& default_q_start) {
+  check_last_stride("q", q);
+  check_last_stride("k", k);
+  check_last_stride("v", v);
+
+  const AttentionShapes shapes{q.shape(), k.shape(), v.shape()};
+  const Index batch = q.shape(0);
+  default_q_start = k.shape(2) - q.shape(2);
+  TensorView<const Index, 1> q_start(&default_q_start, {batch}, {0});
+  if (options.mask.q_start) {
+    if (const Index* scalar = std::get_if<Index>(&*options.mask.q_start))
+      default_q_start = *scalar;
+    else
+      q_start = std::get<1>(*options.mask.q_start);
+  }
+
+  kernels::AttentionArgs<float> args{.q = q, .k = k, .v = v, .q_start = q_start};
+  args.scale = static_cast<float>(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.shape(3)))));
+  if (options.softcap) args.softcap = static_cast<float>(*options.softcap);
+  if (options.attn_bias) args.attn_bias = broadcast(*options.attn_bias, shapes.attn_weights());
+  if (options.mask.keep) args.keep = broadcast(*options.mask.keep, shapes.attn_weights());
+  args.causal = options.mask.causal;
+  if (options.mask.window) {
+    const auto clamp = [](std::optional<Index> side) {
+      return side ? std::optional(std::min(*side, kLargestPosition)) : std::nullopt;
+    };
+    args.window_left = clamp(options.mask.window->left);
+    args.window_right = clamp(options.mask.window->right);
+  }
+  if (options.mask.valid_lens) {
+    const auto lengths = options.mask.valid_lens->lengths();
+    args.valid_lens = {
+        lengths.data(), {batch, q.shape(2)}, {lengths.stride(0), lengths.shape(1) == 1 ? 0 : lengths.stride(1)}};
+  }
+  return args;
+}
+
+void check_output(const AttentionOutput& output, const AttentionShapes& shapes, const Observe& observe) {
+  check_output_shape<4>("out", output.out.shape(), shapes.out());
+  check_last_stride<4>("out", output.out);
+  const auto check_place = [](const char* name, bool asked, bool given) {
+    check(given || !asked, kFunction, std::string("output.") + name, "no view", "one, as options.observe asks for it");
+  };
+  check_place("lse", observe.lse, output.lse.has_value());
+  check_place("entropy", observe.entropy, output.entropy.has_value());
+  check_place("attn_weights", observe.attn_weights, output.attn_weights.has_value());
+  if (output.lse) check_output_shape<3>("lse", output.lse->shape(), shapes.rows());
+  if (output.entropy) check_output_shape<3>("entropy", output.entropy->shape(), shapes.rows());
+  if (output.attn_weights) {
+    check_output_shape<4>("attn_weights", output.attn_weights->shape(), shapes.attn_weights());
+    check_last_stride<4>("attn_weights", *output.attn_weights);
+  }
+}
+
+}  // namespace qkv

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "qkv/attention/options.h"
+#include "qkv/attention/result.h"
+#include "qkv/kernels/attention_args.h"
+
+namespace qkv {
+
+/// The shapes of a call, checked against each other.
+struct AttentionShapes {
+  Shape<4> q, k, v;
+
+  Shape<4> out() const { return {q[0], q[1], q[2], v[3]}; }
+  Shape<3> rows() const { return {q[0], q[1], q[2]}; }
+  Shape<4> attn_weights() const { return {q[0], q[1], q[2], k[2]}; }
+};
+
+/// All checks and all defaults of attention live here: it throws std::invalid_argument, or whatever follows cannot
+/// fail. Reads shapes, options and the values of valid_lens and q_start; touches no element of q, k, v.
+void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options);
+
+/// The kernel's arguments of a call that check_shapes() has let through, plus checks of strides.
+/// `default_q_start` is storage for the default position of query 0 and must outlive the result.
+kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
+                                      Index& default_q_start);
+
+/// Checks that `output` has the right shapes, strides, and a place for everything options.observe asks for.
+void check_output(const AttentionOutput& output, const AttentionShapes& shapes, const Observe& observe);
+
+}  // namespace qkv

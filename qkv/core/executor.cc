@@ -1,0 +1,135 @@
+#include "qkv/core/executor.h"
+
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/partitioner.h>
+#include <oneapi/tbb/task_arena.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "qkv/core/check.h"
+
+namespace qkv {
+namespace {
+
+class CallingThreadExecutor final : public Executor {
+ public:
+  Index num_workers() const override { return 1; }
+  void run(Index num_tasks, FunctionRef<void(Index, Index)> task) override {
+    for (Index index = 0; index < num_tasks; ++index) task(index, 0);
+  }
+};
+
+// The CPU quota of one cgroup folder in processors, rounded up; nothing where there is no limit.
+std::optional<Index> cgroup_quota(const std::string& folder) {
+  double quota = -1, period = 0;
+  if (std::ifstream v2(folder + "/cpu.max"); v2) {
+    std::string text;
+    v2 >> text >> period;
+    if (text != "max") quota = std::atof(text.c_str());
+  } else {
+    std::ifstream(folder + "/cpu.cfs_quota_us") >> quota;
+    std::ifstream(folder + "/cpu.cfs_period_us") >> period;
+  }
+  if (quota <= 0 || period <= 0) return std::nullopt;
+  return std::max<Index>(1, static_cast<Index>((quota + period - 1) / period));
+}
+
+// The smallest quota of this process's cgroup and its ancestors: a limit on any of them holds.
+std::optional<Index> process_cgroup_quota() {
+  std::optional<Index> smallest;
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "0::/path" (v2) or "4:cpu,cpuacct:/path" (v1)
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool is_v2 = controllers == ",,";
+    if (!is_v2 && controllers.find(",cpu,") == std::string::npos) continue;
+    const std::string root = is_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
+    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
+      if (path == "/") path.clear();
+      if (const auto quota = cgroup_quota(root + path)) smallest = std::min(smallest.value_or(*quota), *quota);
+      if (path.find('/') == std::string::npos) break;
+    }
+  }
+  return smallest;
+}
+
+}  // namespace
+
+struct TbbExecutor::Arena {
+  explicit Arena(Index workers) : num_workers(workers), arena(static_cast<int>(workers)) {}
+  Index num_workers;
+  oneapi::tbb::task_arena arena;
+};
+
+TbbExecutor::TbbExecutor(Index num_workers) {
+  constexpr Index kMostWorkers = 4096;
+  check(num_workers >= 1 && num_workers <= kMostWorkers, "TbbExecutor", "num_workers", num_workers, "1 to 4096");
+  arena_ = std::make_unique<Arena>(num_workers);
+}
+
+TbbExecutor::~TbbExecutor() = default;
+
+Index TbbExecutor::num_workers() const {
+  return arena_->num_workers;
+}
+
+void TbbExecutor::run(Index num_tasks, FunctionRef<void(Index, Index)> task) {
+  const Index num_slots = std::min(num_tasks, arena_->num_workers);
+  if (num_slots <= 1) return calling_thread_executor().run(num_tasks, task);
+
+  // oneTBB starts one loop per worker slot; each loop claims the next task. Slots, not threads, name the scratch
+  // memory, so a thread that waits in a nested run and picks up another slot's loop cannot meet itself.
+  std::atomic<Index> next{0};
+  const auto work_through = [&](Index slot) {
+    try {
+      for (Index index; (index = next.fetch_add(1, std::memory_order_relaxed)) < num_tasks;) task(index, slot);
+    } catch (...) {
+      next.store(num_tasks, std::memory_order_relaxed);  // the others stop after the task they are in
+      throw;
+    }
+  };
+  arena_->arena.execute([&] {
+    oneapi::tbb::parallel_for(Index{0}, num_slots, Index{1}, work_through, oneapi::tbb::simple_partitioner{});
+  });
+}
+
+Executor& calling_thread_executor() {
+  static CallingThreadExecutor executor;
+  return executor;
+}
+
+Executor& default_executor() {
+  static TbbExecutor executor(default_num_threads());
+  return executor;
+}
+
+Index default_num_threads() {
+  const char* text = std::getenv("QKV_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return num_available_processors();
+  constexpr Index kMostThreads = 4096;
+  Index threads = 0;
+  const char* end = text + std::char_traits<char>::length(text);
+  const auto [stop, error] = std::from_chars(text, end, threads);
+  check(error == std::errc{} && stop == end && threads >= 1 && threads <= kMostThreads, "default_num_threads",
+        "QKV_NUM_THREADS", text, "a whole number from 1 to 4096");
+  return threads;
+}
+
+Index num_available_processors() {
+  Index processors = std::max(1u, std::thread::hardware_concurrency());
+  cpu_set_t affinity;
+  if (sched_getaffinity(0, sizeof affinity, &affinity) == 0) processors = CPU_COUNT(&affinity);
+  if (const auto quota = process_cgroup_quota()) processors = std::min(processors, *quota);
+  return std::max<Index>(1, processors);
+}
+
+}  // namespace qkv

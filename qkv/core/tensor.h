@@ -1,0 +1,64 @@
+#pragma once
+
+#include <algorithm>
+
+#include "qkv/core/aligned_buffer.h"
+#include "qkv/core/check.h"
+#include "qkv/core/tensor_view.h"
+
+namespace qkv {
+
+/// Owns a packed row-major tensor, aligned. Moves; a copy is spelled copy(). A default-constructed one is empty.
+template <class T, int Rank>
+class Tensor {
+ public:
+  Tensor() = default;
+  /// Uninitialised. Errors: std::invalid_argument for a negative length or a size beyond 2^63 bytes; std::bad_alloc.
+  explicit Tensor(const Shape<Rank>& shape) : shape_(shape), buffer_(checked_size(shape)) {}
+  Tensor(const Shape<Rank>& shape, T fill) : Tensor(shape) { std::fill_n(data(), size(), fill); }
+
+  T* data() { return buffer_.data(); }
+  const T* data() const { return buffer_.data(); }
+  const Shape<Rank>& shape() const { return shape_; }
+  Index shape(int axis) const { return shape_[axis]; }
+  Index size() const { return buffer_.size(); }
+  bool empty() const { return size() == 0; }
+
+  TensorView<T, Rank> view() { return {data(), shape_}; }
+  TensorView<const T, Rank> view() const { return {data(), shape_}; }
+  operator TensorView<T, Rank>() { return view(); }              // NOLINT(google-explicit-constructor)
+  operator TensorView<const T, Rank>() const { return view(); }  // NOLINT(google-explicit-constructor)
+
+  template <class... I>
+  T& operator()(I... indices) {
+    return view()(indices...);
+  }
+  template <class... I>
+  const T& operator()(I... indices) const {
+    return view()(indices...);
+  }
+
+  Tensor copy() const {
+    Tensor result(shape_);
+    std::copy_n(data(), size(), result.data());
+    return result;
+  }
+
+ private:
+  static Index checked_size(const Shape<Rank>& shape) {
+    Index size = 1;
+    for (Index length : shape) {
+      check(length >= 0, "Tensor", "shape", length, ">= 0");
+      const auto product = checked_multiply(size, length);
+      check(product && checked_multiply(*product, sizeof(T)), "Tensor", "shape (too large)", to_string<Rank>(shape),
+            "a size in bytes below 2^63");
+      size = *product;
+    }
+    return size;
+  }
+
+  Shape<Rank> shape_{};
+  AlignedBuffer<T> buffer_;
+};
+
+}  // namespace qkv

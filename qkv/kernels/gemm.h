@@ -1,0 +1,33 @@
+#pragma once
+
+#include "qkv/core/tensor_view.h"
+
+namespace qkv::kernels {
+
+/// What is applied to each element of a linear layer's output.
+enum class Activation { kNone, kRelu, kGeluErf, kGeluTanh };
+
+/// y = activation(x weight^T + bias), the product of a linear layer. Shapes agree; last axes of x and weight have
+/// stride 1.
+struct LinearArgs {
+  CView<2> x;                   ///< [num_tokens, in_dim]
+  CView<2> weight;              ///< [out_dim, in_dim], the layout of PyTorch's nn.Linear
+  const float* bias = nullptr;  ///< [out_dim], or null for none
+  View<2> y;                    ///< [num_tokens, out_dim]; last axis has stride 1
+  Activation activation = Activation::kNone;
+};
+
+/// How the product is cut. A function of the shapes and the SIMD target only, so bits do not depend on threads.
+struct LinearPlan {
+  Index panel_width = 0;  ///< tokens worked on at once, in the lanes
+  Index tokens_per_task = 0, outputs_per_task = 0;
+  Index num_tasks = 0;
+  Index workspace_floats = 0;  ///< scratch of one worker
+};
+
+LinearPlan plan_linear(Index num_tokens, Index in_dim, Index out_dim);
+
+/// Runs one task. Tasks write disjoint parts of y. `workspace`: plan.workspace_floats floats, aligned to 64 bytes.
+void linear_task(const LinearArgs& args, const LinearPlan& plan, Index task, float* workspace);
+
+}  // namespace qkv::kernels

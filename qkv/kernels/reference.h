@@ -1,0 +1,109 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "qkv/core/tensor.h"
+#include "qkv/kernels/attention_args.h"
+
+// The oracle: attention in plain loops straight from the formula, one query at a time, every sum in `Accumulator`.
+// Accumulator = double is the truth that every kernel is tested against; Accumulator = float with the keys visited in
+// reverse shows what rounding honest plain code suffers. Written to be checked by eye, not to be fast.
+
+namespace qkv::kernels {
+
+enum class KeyOrder { kForward, kReverse };
+
+template <class Accumulator>
+struct ReferenceResult {
+  Tensor<Accumulator, 4> out;
+  Tensor<Accumulator, 3> lse, entropy;
+  Tensor<Accumulator, 4> attn_weights;
+  /// Largest |score| in each row among the keys whose weight is not negligible: the s of the accept rule
+  /// (support/tolerance.h).
+  Tensor<Accumulator, 3> score_magnitude;
+};
+
+/// Whether query i of batch entry b and head h may attend to key j, by the masks alone (attn_bias = -inf comes on top).
+template <class T>
+bool reference_visible(const AttentionArgs<T>& args, Index b, Index h, Index i, Index j) {
+  const Index position = args.q_start(b) + i;
+  if (args.causal && j > position) return false;
+  if (args.window_left && j < position - *args.window_left) return false;
+  if (args.window_right && j > position + *args.window_right) return false;
+  if (args.valid_lens && j >= (*args.valid_lens)(b, i)) return false;
+  return !args.keep || (*args.keep)(b, h, i, j);
+}
+
+/// The score of one visible key: scale, then cap, then bias.
+template <class Accumulator, class T>
+Accumulator reference_score(const AttentionArgs<T>& args, Index b, Index h, Index i, Index j) {
+  Accumulator s = 0;
+  for (Index d = 0; d < args.head_dim(); ++d)
+    s += Accumulator(args.q(b, h, i, d)) * Accumulator(args.k(b, h / args.group_size(), j, d));
+  s *= Accumulator(args.scale);
+  if (args.softcap) s = Accumulator(*args.softcap) * std::tanh(s / Accumulator(*args.softcap));
+  if (args.attn_bias) s += Accumulator((*args.attn_bias)(b, h, i, j));
+  return s;
+}
+
+/// Fills row (b, h, i) of `result`.
+template <class Accumulator, class T>
+void reference_row(const AttentionArgs<T>& args, Index b, Index h, Index i, KeyOrder order,
+                   ReferenceResult<Accumulator>& result) {
+  constexpr Accumulator kMinusInfinity = -std::numeric_limits<Accumulator>::infinity();
+  std::vector<Index> keys;
+  std::vector<Accumulator> scores;
+  for (Index j = 0; j < args.kv_len(); ++j) {
+    if (!reference_visible(args, b, h, i, j)) continue;
+    if (args.attn_bias && (*args.attn_bias)(b, h, i, j) == -std::numeric_limits<T>::infinity()) continue;
+    keys.push_back(j);
+    scores.push_back(reference_score<Accumulator>(args, b, h, i, j));
+  }
+  if (order == KeyOrder::kReverse) {
+    std::reverse(keys.begin(), keys.end());
+    std::reverse(scores.begin(), scores.end());
+  }
+  result.lse(b, h, i) = kMinusInfinity;  // what a row without a visible key keeps; everything else is already 0
+  if (keys.empty()) return;
+
+  Accumulator row_max = kMinusInfinity, row_sum = 0;
+  for (Accumulator s : scores) row_max = std::isnan(s) || s > row_max ? s : row_max;
+  for (Accumulator s : scores) row_sum += std::exp(s - row_max);
+  result.lse(b, h, i) = row_max + std::log(row_sum);
+
+  Accumulator entropy = 0, magnitude = 0;
+  for (std::size_t n = 0; n < keys.size(); ++n) {
+    const Index j = keys[n];
+    const Accumulator weight = std::exp(scores[n] - row_max) / row_sum;
+    result.attn_weights(b, h, i, j) = weight;
+    if (weight != 0) entropy -= weight * (scores[n] - row_max - std::log(row_sum));
+    if (weight > std::numeric_limits<T>::epsilon() / T(keys.size()))
+      magnitude = std::max(magnitude, Accumulator(std::abs(scores[n])));
+    for (Index d = 0; d < args.v_head_dim(); ++d)
+      result.out(b, h, i, d) += weight * Accumulator(args.v(b, h / args.group_size(), j, d));
+  }
+  result.entropy(b, h, i) = entropy;
+  result.score_magnitude(b, h, i) = magnitude;
+}
+
+/// Attention by the contract, every observable included.
+template <class Accumulator, class T>
+ReferenceResult<Accumulator> attention_reference(const AttentionArgs<T>& args, KeyOrder order = KeyOrder::kForward) {
+  const Shape<3> rows{args.batch(), args.num_heads(), args.q_len()};
+  ReferenceResult<Accumulator> result{
+      .out = {{rows[0], rows[1], rows[2], args.v_head_dim()}, 0},
+      .lse = {rows, 0},
+      .entropy = {rows, 0},
+      .attn_weights = {{rows[0], rows[1], rows[2], args.kv_len()}, 0},
+      .score_magnitude = {rows, 0},
+  };
+  for (Index b = 0; b < rows[0]; ++b)
+    for (Index h = 0; h < rows[1]; ++h)
+      for (Index i = 0; i < rows[2]; ++i) reference_row(args, b, h, i, order, result);
+  return result;
+}
+
+}  // namespace qkv::kernels
