@@ -1,0 +1,58 @@
+# What a person types. CMake does the building (CMakePresets.json); here the steps are put in order.
+# Only results go to stdout; what the builds say goes to stderr.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo command model build test check format
+
+QKV := build/release/qkv
+PYTHON := .venv/bin/python
+PYTEST := QKV_BINARY="$(CURDIR)/$(QKV)" $(PYTHON) -B -m pytest -q -p no:cacheprovider --import-mode=importlib
+# Asked in the recipe, since the recipe's first line may be what installs ccache.
+CCACHE := $$(command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+EACH_CPP_FILE := find qkv viewer cli tests \( -name '*.h' -o -name '*.cc' \) -print0 | xargs -0 -r
+SENTENCE := The animal didn't cross the street because it was too
+
+help:  ## list these targets
+	@sed -n 's/^\([a-z]*\):.*##  */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+demo: command  ## build the command, fetch the model, show where "it" looks
+	@tools/fetch_model.sh >/dev/null
+	@$(QKV) look "$(SENTENCE) tired." --from it --to animal
+	@$(QKV) look "$(SENTENCE) wide." --from it --to animal
+
+# A new build folder gets no tests, so that GoogleTest is not needed; one that is there keeps its options.
+command:  ## build only the command, build/release/qkv
+	@tools/setup.sh build
+	@[[ -f build/release/build.ninja ]] || cmake --preset release -DQKV_BUILD_TESTS=OFF $(CCACHE) >&2
+	@cmake --build --preset release --target qkv >&2
+
+model:  ## fetch the default model into the cache and print its folder
+	@tools/fetch_model.sh
+
+build:  ## build everything, tests too
+	@tools/setup.sh test
+	@cmake --preset release -DQKV_BUILD_TESTS=ON $(CCACHE) >&2
+	@cmake --build --preset release >&2
+
+test: check build model  ## run every test, also with sanitizers (QKV_TEST_TORCH=1: and compare with PyTorch)
+	@ctest --preset release -j "$$(nproc)"
+	@$(PYTEST) tests --ignore=tests/parity
+ifeq ($(QKV_TEST_TORCH),1)
+	@$(PYTEST) tests/parity
+else
+	@echo "left out: tests/parity, the comparison with PyTorch; QKV_TEST_TORCH=1 makes it run"
+endif
+	@cmake --preset asan-ubsan -DQKV_BUILD_TESTS=ON $(CCACHE) >&2
+	@cmake --build --preset asan-ubsan >&2
+	@ctest --preset asan-ubsan -j "$$(nproc)"
+
+check:  ## check include levels, house rules and formatting
+	@tools/setup.sh test
+	@$(PYTHON) -B tools/check_layers.py
+	@$(EACH_CPP_FILE) clang-format --dry-run -Werror
+
+format:  ## format the C++ files
+	@tools/setup.sh test
+	@$(EACH_CPP_FILE) clang-format -i
