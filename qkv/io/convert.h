@@ -1,0 +1,38 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "qkv/core/index.h"
+
+namespace qkv {
+
+/// The formats of real numbers that files hold.
+enum class FloatFormat { kF16, kBf16, kF32, kF64 };
+
+/// One number at any address, aligned or not, in the given byte order.
+template <class T>
+T load_number(const std::byte* from, std::endian order) {
+  std::array<std::byte, sizeof(T)> bytes;
+  std::memcpy(bytes.data(), from, sizeof(T));
+  if (order != std::endian::native) std::reverse(bytes.begin(), bytes.end());
+  return std::bit_cast<T>(bytes);
+}
+
+/// The value of an IEEE half-precision number, exactly; subnormals, infinities and NaN (with its payload) included.
+float f32_from_f16(std::uint16_t bits);
+
+/// The value of a bfloat16 number, exactly.
+float f32_from_bf16(std::uint16_t bits);
+
+/// Reads out.size() packed numbers that begin at `from`, at any alignment.
+/// Edge: F64 is rounded to nearest, ties to even; beyond the range of float it becomes an infinity. The others are
+/// exact.
+void convert_to_f32(FloatFormat format, std::endian order, const std::byte* from, std::span<float> out);
+
+}  // namespace qkv

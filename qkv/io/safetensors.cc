@@ -1,0 +1,67 @@
+#include "qkv/io/safetensors.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "qkv/core/check.h"
+#include "qkv/io/convert.h"
+#include "qkv/io/in_quotes.h"
+
+namespace qkv {
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
+  SafetensorsHeader header = parse_safetensors_header(path, file_.bytes());
+  tensors_ = std::move(header.tensors);
+  metadata_ = std::move(header.metadata);
+  index_.reserve(tensors_.size());
+  for (std::size_t i = 0; i < tensors_.size(); ++i) index_.emplace(tensors_[i].name, i);
+}
+
+std::vector<std::string> SafetensorsFile::names() const {
+  std::vector<std::string> result;
+  result.reserve(tensors_.size());
+  for (const SafetensorsInfo& tensor : tensors_) result.push_back(tensor.name);
+  return result;
+}
+
+const SafetensorsInfo& SafetensorsFile::info(const std::string& name) const {
+  const auto found = index_.find(name);
+  if (found == index_.end()) {
+    throw std::out_of_range("SafetensorsFile: tensor of " + path() + ": got " + in_quotes(name) +
+                            ", expected one of its " + std::to_string(tensors_.size()) + " names");
+  }
+  return tensors_[found->second];
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const {
+  const SafetensorsInfo& tensor = info(name);
+  return file_.bytes().subspan(static_cast<std::size_t>(tensor.begin),
+                               static_cast<std::size_t>(tensor.end - tensor.begin));
+}
+
+TensorValues<float> SafetensorsFile::load_f32(const std::string& name) const {
+  const SafetensorsInfo& tensor = info(name);
+  check_float(tensor);
+  // The size was checked against the file when the header was read.
+  TensorValues<float> result{tensor.shape, AlignedBuffer<float>(*checked_num_elements(tensor.shape))};
+  read_f32(tensor, {result.values.data(), static_cast<std::size_t>(result.values.size())});
+  return result;
+}
+
+void SafetensorsFile::check_shape(const SafetensorsInfo& tensor, std::span<const Index> expected) const {
+  check(std::ranges::equal(tensor.shape, expected), "SafetensorsFile::load",
+        "shape of " + in_quotes(tensor.name) + " in " + path(), to_string(tensor.shape), to_string(expected));
+}
+
+void SafetensorsFile::check_float(const SafetensorsInfo& tensor) const {
+  check(safetensors_float_format(tensor.dtype).has_value(), "SafetensorsFile::load",
+        "dtype of " + in_quotes(tensor.name) + " in " + path(), tensor.dtype, "F32, F16, BF16 or F64");
+}
+
+void SafetensorsFile::read_f32(const SafetensorsInfo& tensor, std::span<float> out) const {
+  convert_to_f32(*safetensors_float_format(tensor.dtype), std::endian::little, file_.bytes().data() + tensor.begin,
+                 out);
+}
+
+}  // namespace qkv

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qkv/core/index.h"
+#include "qkv/io/convert.h"
+
+namespace qkv {
+
+/// What the header of a safetensors file says of one tensor.
+struct SafetensorsInfo {
+  std::string name;
+  std::string dtype;  ///< As the format spells it: "F32", "BF16", "I64", ...
+  std::vector<Index> shape;
+  Index begin = 0;  ///< First byte, counted from the start of the file.
+  Index end = 0;    ///< One past the last byte.
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsInfo> tensors;         ///< In the order of the data.
+  std::map<std::string, std::string> metadata;  ///< The free text of __metadata__.
+};
+
+/// Reads and checks the header of a whole file against every rule that class SafetensorsFile lists.
+/// Errors: FormatError.
+/// Cost: O(length of the header) time and memory; nothing is allocated by a number that the file only claims.
+SafetensorsHeader parse_safetensors_header(const std::string& path, std::span<const std::byte> file);
+
+/// The float format of a dtype that qkv can read as float, else nothing.
+std::optional<FloatFormat> safetensors_float_format(std::string_view dtype);
+
+}  // namespace qkv
