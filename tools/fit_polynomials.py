@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Fits the polynomials of qkv/kernels/math-inl.h and prints them with their largest error.
+
+Each is a minimax fit (Lawson's iteration on a dense Chebyshev grid) in double precision, coefficients then rounded to float.
+Needs numpy. Run: python3 tools/fit_polynomials.py
+"""
+import math
+
+import numpy as np
+
+
+def fit(target, weight, low, high, powers, rounds=400, points=4000):
+    """Coefficients c of sum c_k x^powers[k] that minimise max |weight * (p - target)| on [low, high]."""
+    x = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(np.pi * (np.arange(points) + 0.5) / points)
+    basis = np.stack([x**p for p in powers], axis=1)
+    y = np.array([target(v) for v in x])
+    w = np.array([weight(v) for v in x])
+    lawson = np.ones(points)
+    for _ in range(rounds):
+        s = np.sqrt(lawson) * w
+        coefficients, *_ = np.linalg.lstsq(basis * s[:, None], y * s, rcond=None)
+        error = np.abs(w * (basis @ coefficients - y))
+        lawson *= error / error.max() + 1e-9
+        lawson /= lawson.max()
+    rounded = coefficients.astype(np.float32)
+    return rounded, np.abs(w * (basis @ rounded.astype(np.float64) - y)).max()
+
+
+def show(name, result):
+    coefficients, error = result
+    print(f"{name}: largest weighted error {error:.2e}")
+    print("   ", ", ".join(float(c).hex() + "f" for c in coefficients))
+
+
+show("tanh(x)/x on |x| < 0.625, in x^2",
+     fit(lambda z: math.tanh(math.sqrt(z)) / math.sqrt(z), lambda z: 1.0, 1e-12, 0.625**2, range(6)))
+show("erf(x)/x on |x| < 1, in x^2",
+     fit(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z), lambda z: 1.0, 1e-12, 1.0, range(8)))
+show("-log2(erfc(x)) on 1 .. 4",
+     fit(lambda x: -math.log2(math.erfc(x)), lambda x: math.erfc(x) * math.log(2), 1.0, 4.0, range(9)))
