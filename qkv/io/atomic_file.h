@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace qkv {
+
+/// Writes a file whole or not at all: the path holds its old content until commit() returns, and nothing is left
+/// behind if that never happens, be it for an error, a full disk or an exception of the caller.
+///
+/// The bytes go to a hidden file in the same folder, which commit() brings to the disk and renames.
+/// Edge: a file that is replaced keeps its permissions; a symbolic link is followed. A device or pipe (/dev/stdout)
+///   cannot be replaced, so it is written directly.
+/// Errors: IoError, as early as possible: the constructor already refuses a directory, a missing or unwritable folder,
+///   and a file without write permission.
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::string& path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  /// Appends. Errors: IoError; the file is then good for nothing but its destructor.
+  void write(std::span<const std::byte> bytes);
+
+  /// The last call, once: the path now holds what was written.
+  void commit();
+
+ private:
+  void open_temporary(std::optional<unsigned> permissions);
+
+  std::string path_;       // as the caller knows it, for messages
+  std::string target_;     // what it names, links resolved
+  std::string temporary_;  // empty: nothing to remove
+  int file_ = -1;
+};
+
+}  // namespace qkv

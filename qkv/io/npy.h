@@ -1,0 +1,51 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "qkv/core/index.h"
+#include "qkv/io/mapped_file.h"
+#include "qkv/io/npy_header.h"
+#include "qkv/io/tensor_values.h"
+
+namespace qkv {
+
+/// A .npy file of NumPy, mapped into memory: the header is checked when it is opened, values are read when asked for.
+///
+/// Versions 1.0, 2.0 and 3.0; bool, integers of 1, 2, 4, 8 bytes and floats of 2, 4, 8 bytes, of either byte order.
+/// Values come out row-major, also from a file in Fortran order.
+/// Errors: IoError if the file cannot be read; FormatError, with the byte, if it is malformed, has bytes too many, more
+///   than kMaxRank axes, or another dtype. Pickled objects are never loaded.
+/// Threads: const, so one object may serve many threads.
+class NpyFile {
+ public:
+  explicit NpyFile(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  /// The dtype as the file spells it: "<f4".
+  const std::string& descr() const { return header_.descr; }
+  const std::vector<Index>& shape() const { return header_.shape; }
+  bool fortran_order() const { return header_.fortran_order; }
+
+  /// f2 and f4 exactly, f8 rounded to nearest even. Errors: std::invalid_argument for another dtype.
+  TensorValues<float> to_f32() const;
+  /// Any integer dtype. Errors: std::invalid_argument for another dtype, or a value >= 2^63.
+  TensorValues<Index> to_index() const;
+  /// bool, and any integer dtype that holds only 0 and 1. Errors: std::invalid_argument for any other.
+  TensorValues<bool> to_bool() const;
+
+ private:
+  template <class T, class Convert>
+  TensorValues<T> convert_integers(Convert convert) const;
+
+  MappedFile file_;
+  NpyHeader header_;
+};
+
+/// Writes values, packed and row-major, as a .npy file of version 1.0 and dtype f4; whole or not at all, as AtomicFile
+/// says. Errors: std::invalid_argument unless shape has at most kMaxRank lengths >= 0 whose product is values.size();
+/// IoError.
+void write_npy(const std::string& path, std::span<const Index> shape, std::span<const float> values);
+
+}  // namespace qkv
