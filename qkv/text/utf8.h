@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "qkv/core/index.h"
+
+namespace qkv {
+
+/// Bytes [begin, end) of a text.
+struct ByteRange {
+  Index begin = 0;
+  Index end = 0;
+
+  friend bool operator==(const ByteRange&, const ByteRange&) = default;
+};
+
+/// A character and the bytes of the input it comes from. Normalisation changes the character, never what it came from.
+struct AlignedChar {
+  char32_t code_point = 0;
+  ByteRange source;
+
+  friend bool operator==(const AlignedChar&, const AlignedChar&) = default;
+};
+
+using AlignedText = std::vector<AlignedChar>;
+
+/// The characters of a UTF-8 text, each with its own bytes as source. NUL bytes are characters like any other.
+/// Errors: std::invalid_argument "function: text: got byte 0xNN at offset K, expected valid UTF-8", where K is the
+/// first
+///   byte of the first broken character (overlong forms, surrogates and values above U+10FFFF are broken too).
+AlignedText decode_utf8(std::string_view text, std::string_view function);
+
+/// Appends the one to four bytes of a code point, which has to be a valid one, to `out`.
+void append_utf8(char32_t code_point, std::string& out);
+
+}  // namespace qkv
