@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "qkv/models/any_model.h"
+#include "qkv/models/sentence_options.h"
+#include "qkv/text/tokenizer.h"
+
+namespace qkv {
+
+/// A model with everything that its folder says about it.
+struct LoadedModel {
+  std::string name;  ///< the folder's own name
+  AnyModel model;
+  Tokenizer tokenizer;
+  SentenceOptions sentence;  ///< how its hidden states become a sentence embedding
+};
+
+/// Reads a local folder in Hugging Face's layout: config.json, model.safetensors, tokenizer.json or vocab.txt, and,
+/// where they are there, modules.json and what it names. Errors: IoError if the folder or a file of it cannot be read;
+/// FormatError if a file breaks its format or asks for what
+///   is not supported, or files contradict each other; std::invalid_argument if the folder holds weights, but only
+///   sharded ones (model.safetensors.index.json) or PyTorch's own (pytorch_model.bin).
+LoadedModel load_model(const std::string& folder);
+
+}  // namespace qkv

@@ -1,0 +1,77 @@
+#include "qkv/nn/linear.h"
+
+#include <string>
+
+#include "qkv/core/aligned_buffer.h"
+
+namespace qkv {
+
+namespace {
+
+constexpr const char* kFunction = "linear";
+
+void check_layer(const Linear& layer) {
+  check(layer.out_dim() >= 1, kFunction, "weight.shape[0] (out_dim)", layer.out_dim(), ">= 1");
+  check(layer.in_dim() >= 1, kFunction, "weight.shape[1] (in_dim)", layer.in_dim(), ">= 1");
+  if (layer.bias)
+    check(layer.bias->shape(0) == layer.out_dim(), kFunction, "bias.shape[0] (out_dim)", layer.bias->shape(0),
+          std::to_string(layer.out_dim()) + " as in weight");
+}
+
+void check_input(const Linear& layer, CView<3> x) {
+  check_layer(layer);
+  check(x.shape(2) == layer.in_dim(), kFunction, "x.shape[2] (in_dim)", x.shape(2),
+        std::to_string(layer.in_dim()) + " as in weight");
+  if (x.shape(2) > 1) check_equal<Index>(kFunction, "x.stride[2] (last axis)", x.stride(2), 1);
+}
+
+// Whether [batch, len, dim] reads as [batch * len, dim] with one stride between rows.
+template <class T>
+bool collapses(const TensorView<T, 3>& x) {
+  return x.shape(0) <= 1 || x.shape(1) <= 1 || x.stride(0) == x.shape(1) * x.stride(1);
+}
+
+template <class T>
+TensorView<T, 3> collapse(const TensorView<T, 3>& x) {
+  const Index row_stride = x.shape(1) == 1 ? x.stride(0) : x.stride(1);
+  return {x.data(), {1, x.shape(0) * x.shape(1), x.shape(2)}, {0, row_stride, x.stride(2)}};
+}
+
+}  // namespace
+
+void linear_into(const Linear& layer, View<3> out, CView<3> x, Activation activation, const Run& run) {
+  check_input(layer, x);
+  const Shape<3> expected{x.shape(0), x.shape(1), layer.out_dim()};
+  check(out.shape() == expected, kFunction, "out.shape", to_string<3>(out.shape()), to_string<3>(expected));
+  if (out.shape(2) > 1) check_equal<Index>(kFunction, "out.stride[2] (last axis)", out.stride(2), 1);
+  if (out.size() == 0) return;
+
+  // One product where the batch entries lie one after the other, else one for each of them.
+  if (collapses(x) && collapses(out)) {
+    x = collapse(x);
+    out = collapse(out);
+  }
+  const auto plan = kernels::plan_linear(x.shape(1), layer.in_dim(), layer.out_dim());
+  Executor& executor = executor_of(run);
+  // Rounded up so that each worker's scratch begins on a cache line.
+  const Index scratch = round_up(plan.workspace_floats, AlignedBuffer<float>::kAlignment / sizeof(float));
+  AlignedBuffer<float> workspace(scratch * executor.num_workers());
+  executor.run(x.shape(0) * plan.num_tasks, [&](Index task, Index worker) {
+    const Index b = task / plan.num_tasks;
+    const kernels::LinearArgs args{.x = x.select(0, b),
+                                   .weight = layer.weight,
+                                   .bias = layer.bias ? layer.bias->data() : nullptr,
+                                   .y = out.select(0, b),
+                                   .activation = activation};
+    kernels::linear_task(args, plan, task % plan.num_tasks, workspace.data() + worker * scratch);
+  });
+}
+
+Tensor<float, 3> forward(const Linear& layer, CView<3> x, const Run& run) {
+  check_input(layer, x);
+  Tensor<float, 3> out({x.shape(0), x.shape(1), layer.out_dim()});
+  linear_into(layer, out, x, Activation::kNone, run);
+  return out;
+}
+
+}  // namespace qkv

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "qkv/core/executor.h"
+
+namespace qkv {
+
+/// What a layer may know about the run it is part of.
+struct Run {
+  /// Who runs the tasks; null: default_executor().
+  Executor* executor = nullptr;
+};
+
+/// The executor that `run` names.
+inline Executor& executor_of(const Run& run) {
+  return run.executor ? *run.executor : default_executor();
+}
+
+}  // namespace qkv
