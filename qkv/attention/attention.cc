@@ -1,27 +1,26 @@
 #include "qkv/attention/attention.h"
 
 #include "qkv/attention/resolve.h"
-#include "qkv/kernels/reference.h"
+#include "qkv/kernels/attention_forward.h"
 
 namespace qkv {
 
 void attention_into(const AttentionOutput& output, CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
-                    Workspace&) {
+                    Workspace& workspace) {
   const AttentionShapes shapes{q.shape(), k.shape(), v.shape()};
   check_shapes(shapes, options);
   check_output(output, shapes, options.observe);
   Index default_q_start = 0;
   const auto args = resolve(q, k, v, options, default_q_start);
-  const auto r = kernels::attention_reference<float>(args);
-  for (Index b = 0; b < q.shape(0); ++b)
-    for (Index h = 0; h < q.shape(1); ++h)
-      for (Index i = 0; i < q.shape(2); ++i) {
-        for (Index d = 0; d < v.shape(3); ++d) output.out(b, h, i, d) = r.out(b, h, i, d);
-        if (output.lse) (*output.lse)(b, h, i) = r.lse(b, h, i);
-        if (output.entropy) (*output.entropy)(b, h, i) = r.entropy(b, h, i);
-        if (output.attn_weights)
-          for (Index j = 0; j < k.shape(2); ++j) (*output.attn_weights)(b, h, i, j) = r.attn_weights(b, h, i, j);
-      }
+  const kernels::AttentionOut<float> out{output.out, output.lse, output.entropy, output.attn_weights};
+
+  const auto forward =
+      kernels::plan_attention_forward(args.batch(), args.num_heads(), args.q_len(), args.head_dim(), args.v_head_dim());
+  Executor& executor = options.executor ? *options.executor : default_executor();
+  float* const scratch = workspace.reserve(forward.workspace_floats * executor.num_workers());
+  executor.run(forward.num_tasks, [&](Index task, Index worker) {
+    kernels::attention_forward_task(args, out, forward, task, scratch + worker * forward.workspace_floats);
+  });
 }
 
 AttentionResult attention(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options) {

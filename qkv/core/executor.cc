@@ -1,5 +1,6 @@
 #include "qkv/core/executor.h"
 
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/partitioner.h>
 #include <oneapi/tbb/task_arena.h>
@@ -65,7 +66,15 @@ std::optional<Index> process_cgroup_quota() {
 }  // namespace
 
 struct TbbExecutor::Arena {
-  explicit Arena(Index workers) : num_workers(workers), arena(static_cast<int>(workers)) {}
+  explicit Arena(Index workers) : num_workers(workers), arena(static_cast<int>(std::min(workers, most_threads()))) {}
+
+  // oneTBB prints a warning when an arena asks for more threads than it will ever start.
+  static Index most_threads() {
+    using oneapi::tbb::global_control;
+    return static_cast<Index>(
+        std::max<std::size_t>(1, global_control::active_value(global_control::max_allowed_parallelism)));
+  }
+
   Index num_workers;
   oneapi::tbb::task_arena arena;
 };

@@ -49,7 +49,7 @@ class Executor {
 /// Runs every task on the thread that calls run(). Allocates nothing, locks nothing.
 Executor& calling_thread_executor();
 
-/// Threads of oneTBB. Holds at most num_workers threads, the caller's included.
+/// Threads of oneTBB: at most num_workers, the caller's included, and never more than oneTBB allows the process.
 class TbbExecutor final : public Executor {
  public:
   /// Errors: std::invalid_argument unless num_workers >= 1.

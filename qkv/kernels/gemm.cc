@@ -1,21 +1,143 @@
 #include "qkv/kernels/gemm.h"
 
-#include <cmath>
+#include <algorithm>
 
+#include "qkv/kernels/target.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qkv/kernels/gemm.cc"
+#include "qkv/kernels/simd_targets.h"
+// simd_targets.h comes first.
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "qkv/kernels/math-inl.h"
+#include "qkv/kernels/tiles-inl.h"
+#include "qkv/kernels/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
-LinearPlan plan_linear(Index num_tokens, Index, Index) {
-  return {.num_tasks = num_tokens};
+namespace HWY_NAMESPACE {
+
+// One task packs its tokens into panels once, then walks the weights in chunks of rows, each chunk against every panel:
+//   for each chunk of weight rows (in L2)    for each panel (x^T in lanes)    y^T tile = W x^T -> bias, activation -> y
+constexpr Index kPanelsPerTask = 8;
+constexpr Index kOutputsPerTask = 192;
+constexpr Index kChunkFloats = 32 * 1024;  // 128 KiB of weights: a quarter of a 512 KiB L2
+
+Index chunk_rows(Index in_dim) {
+  const Index rows = kChunkFloats / std::max<Index>(in_dim, 1);
+  return std::clamp<Index>(rows / 12 * 12, 12, 96);
 }
 
-void linear_task(const LinearArgs& args, const LinearPlan&, Index task, float*) {
-  for (Index o = 0; o < args.weight.shape(0); ++o) {
-    float s = args.bias ? args.bias[o] : 0;
-    for (Index d = 0; d < args.weight.shape(1); ++d) s += args.x(task, d) * args.weight(o, d);
-    if (args.activation == Activation::kRelu) s = s > 0 ? s : 0;
-    if (args.activation == Activation::kGeluErf) s = 0.5f * s * (1 + std::erf(s * 0.70710678f));
-    if (args.activation == Activation::kGeluTanh)
-      s = 0.5f * s * (1 + std::tanh(0.79788456f * (s + 0.044715f * s * s * s)));
-    args.y(task, o) = s;
+LinearPlan plan(Index num_tokens, Index in_dim, Index out_dim) {
+  const Index panels = ceil_div(num_tokens, kMaxPanelWidth);
+  LinearPlan plan;
+  plan.panel_width = kMaxPanelWidth;
+  plan.tokens_per_task = std::min(panels, kPanelsPerTask) * kMaxPanelWidth;
+  plan.outputs_per_task = std::min(out_dim, kOutputsPerTask);
+  if (num_tokens == 0 || out_dim == 0) return plan;
+  plan.num_tasks = ceil_div(num_tokens, plan.tokens_per_task) * ceil_div(out_dim, plan.outputs_per_task);
+  plan.workspace_floats = plan.tokens_per_task * in_dim + chunk_rows(in_dim) * kMaxPanelWidth;
+  return plan;
+}
+
+VecF32 activate(F32 d, VecF32 x, Activation activation) {
+  const auto half = hn::Mul(x, hn::Set(d, 0.5f));
+  switch (activation) {
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return max_keep_nan(d, hn::Zero(d), x);
+    case Activation::kGeluErf:  // x/2 (1 + erf(x / sqrt(2)))
+      return hn::MulAdd(half, erf(d, hn::Mul(x, hn::Set(d, 0.7071067812f))), half);
+    case Activation::kGeluTanh: {  // x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+      const auto cubic = hn::MulAdd(hn::Mul(x, hn::Mul(x, x)), hn::Set(d, 0.044715f), x);
+      return hn::MulAdd(half, tanh(d, hn::Mul(cubic, hn::Set(d, 0.7978845608f))), half);
+    }
+  }
+  return x;
+}
+
+// Bias and activation on y^T [rows][width].
+HWY_NOINLINE void finish(const LinearArgs& args, Index first_output, Index rows, Index width, float* HWY_RESTRICT yt) {
+  const F32 d;
+  for (Index r = 0; r < rows; ++r) {
+    const auto bias = hn::Set(d, args.bias ? args.bias[first_output + r] : 0);
+    for (Index i = 0; i < width; i += kLanes) {
+      float* place = yt + r * width + i;
+      hn::Store(activate(d, hn::Add(hn::Load(d, place), bias), args.activation), d, place);
+    }
   }
 }
+
+// Some weight rows against one panel of kVectors vectors of tokens.
+template <int kVectors>
+HWY_NOINLINE void panel_outputs(const LinearArgs& args, const float* panel, Index token, Index num_tokens,
+                                Index first_output, Index rows, float* yt) {
+  constexpr Index kWidth = kVectors * kLanes;
+  const auto& w = args.weight;
+  contract<kVectors, Left::kRows>(w.data() + first_output * w.stride(0), w.stride(0), rows, panel, w.shape(1),
+                                  Sum::kStore, yt);
+  if (args.bias || args.activation != Activation::kNone) finish(args, first_output, rows, kWidth, yt);
+  unpack_panel(yt, kWidth, num_tokens, rows, args.y.data() + token * args.y.stride(0) + first_output, args.y.stride(0));
+}
+
+void task(const LinearArgs& args, const LinearPlan& plan, Index task_index, float* workspace) {
+  const Index num_tokens = args.x.shape(0), in_dim = args.x.shape(1), out_dim = args.weight.shape(0);
+  const Index output_cuts = ceil_div(out_dim, plan.outputs_per_task);
+  const Index token_begin = task_index / output_cuts * plan.tokens_per_task;
+  const Index token_end = std::min(token_begin + plan.tokens_per_task, num_tokens);
+  const Index output_begin = task_index % output_cuts * plan.outputs_per_task;
+  const Index output_end = std::min(output_begin + plan.outputs_per_task, out_dim);
+
+  float* const panels = workspace;
+  float* const yt = workspace + plan.tokens_per_task * in_dim;
+  const auto width_of = [&](Index tokens) { return std::min(round_up(tokens, kLanes), kMaxPanelWidth); };
+  for (Index token = token_begin; token < token_end; token += kMaxPanelWidth) {
+    const Index tokens = std::min(kMaxPanelWidth, token_end - token);
+    pack_panel(args.x.data() + token * args.x.stride(0), args.x.stride(0), tokens, in_dim, 1.0f,
+               panels + (token - token_begin) * in_dim, width_of(tokens));
+  }
+  const Index chunk = chunk_rows(in_dim);
+  for (Index output = output_begin; output < output_end; output += chunk) {
+    const Index rows = std::min(chunk, output_end - output);
+    for (Index token = token_begin; token < token_end; token += kMaxPanelWidth) {
+      const Index tokens = std::min(kMaxPanelWidth, token_end - token);
+      const float* panel = panels + (token - token_begin) * in_dim;
+      switch (width_of(tokens) / kLanes) {
+        case 3:
+          panel_outputs<3>(args, panel, token, tokens, output, rows, yt);
+          break;
+        case 2:
+          panel_outputs<2>(args, panel, token, tokens, output, rows, yt);
+          break;
+        default:
+          panel_outputs<1>(args, panel, token, tokens, output, rows, yt);
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
 }  // namespace qkv::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace qkv::kernels {
+
+HWY_EXPORT(plan);
+HWY_EXPORT(task);
+
+LinearPlan plan_linear(Index num_tokens, Index in_dim, Index out_dim) {
+  apply_target_cap();
+  return HWY_DYNAMIC_DISPATCH(plan)(num_tokens, in_dim, out_dim);
+}
+
+void linear_task(const LinearArgs& args, const LinearPlan& plan, Index task_index, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(task)(args, plan, task_index, workspace);
+}
+
+}  // namespace qkv::kernels
+
+#endif  // HWY_ONCE

@@ -1,0 +1,223 @@
+#include "qkv/kernels/attention_forward.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "qkv/kernels/target.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "qkv/kernels/attention_forward.cc"
+#include "qkv/kernels/simd_targets.h"
+// simd_targets.h comes first.
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "qkv/kernels/attention_panel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels {
+namespace HWY_NAMESPACE {
+
+/// Panels of one task: 192 queries on AVX2 share each tile of K and V while it is in L2. 8 instead of 4 gave 6 points
+/// at head_dim 128 and q_len 4096, nothing at 64.
+constexpr Index kPanelsPerTask = 8;
+/// Fewer panels per task as long as there are fewer tasks than this: enough for a few threads to share evenly.
+constexpr Index kEnoughTasks = 16;
+/// Q^T and O^T of all panels of a task stay below this: half of a 512 KiB L2.
+constexpr Index kPanelFloats = 64 * 1024;
+
+Index floats_per_panel(Index head_dim, Index v_head_dim) {
+  return (head_dim + v_head_dim + 3) * kMaxPanelWidth;
+}
+
+// Where panel p lies. All panels are three vectors wide, except that the last ones cover what is left: a remainder of
+// more than three vectors but at most four is better cut 2 + 2 than 3 + 1, as narrow tiles are bound by loads.
+struct PanelCut {
+  Index first_query, num_queries;
+};
+
+PanelCut cut_panel(Index q_len, Index num_panels, Index p) {
+  const Index first = p * kMaxPanelWidth, left = q_len - first;
+  constexpr Index kTwoVectors = 2 * kLanes;
+  if (p == num_panels - 2 && left <= 2 * kTwoVectors) return {first, kTwoVectors};
+  if (p == num_panels - 1 && p > 0 && left + kMaxPanelWidth <= 2 * kTwoVectors) {
+    const Index shifted = first - kMaxPanelWidth + kTwoVectors;
+    return {shifted, q_len - shifted};
+  }
+  return {first, std::min(left, kMaxPanelWidth)};
+}
+
+ForwardPlan plan(Index batch, Index num_heads, Index q_len, Index head_dim, Index v_head_dim) {
+  ForwardPlan plan;
+  plan.num_panels = ceil_div(q_len, kMaxPanelWidth);
+  const Index heads = batch * num_heads;
+  if (heads == 0 || q_len == 0) return plan;
+  const Index fitting = std::max<Index>(1, kPanelFloats / floats_per_panel(head_dim, v_head_dim));
+  const Index wanted_cuts = std::min(plan.num_panels, ceil_div(kEnoughTasks, heads));
+  plan.panels_per_task = std::min({kPanelsPerTask, fitting, ceil_div(plan.num_panels, wanted_cuts)});
+  plan.tasks_per_head = ceil_div(plan.num_panels, plan.panels_per_task);
+  plan.num_tasks = heads * plan.tasks_per_head;
+  plan.workspace_floats = plan.panels_per_task * floats_per_panel(head_dim, v_head_dim) +
+                          kKeyTile * (2 * kMaxPanelWidth + round_up(v_head_dim, kMaxPanelWidth));
+  return plan;
+}
+
+// Hands out the worker's scratch piece by piece; every piece a whole number of vectors.
+class Carver {
+ public:
+  explicit Carver(float* memory) : next_(memory) {}
+  float* take(Index floats) { return std::exchange(next_, next_ + floats); }
+
+ private:
+  float* next_;
+};
+
+Panel start_panel(const Head& head, PanelCut cut, Carver& carver) {
+  const auto& args = head.args;
+  Panel panel;
+  panel.first_query = cut.first_query;
+  panel.num_queries = cut.num_queries;
+  panel.width = round_up(cut.num_queries, kLanes);
+  panel.range.all = {0, args.kv_len()};
+  for (Index i = 0; i < panel.width; ++i) {
+    panel.lane_range[i] =
+        i < cut.num_queries ? visible_range(args, head.b, cut.first_query + i) : panel.lane_range[cut.num_queries - 1];
+    panel.range.add(panel.lane_range[i]);
+  }
+  panel.qt = carver.take(args.head_dim() * panel.width);
+  panel.ot = carver.take(args.v_head_dim() * panel.width);
+  panel.row_max = carver.take(panel.width);
+  panel.row_sum = carver.take(panel.width);
+  panel.moment = carver.take(panel.width);
+  const float factor = args.softcap ? args.scale / *args.softcap : args.scale * kLog2E;
+  pack_panel(head.query(cut.first_query), args.q.stride(2), cut.num_queries, args.head_dim(), factor, panel.qt,
+             panel.width);
+  reset_softmax(panel, args.v_head_dim());
+  return panel;
+}
+
+// Calls step<kVectors>() for the panel's width.
+template <class Step>
+HWY_INLINE void with_vectors(const Panel& panel, const Step& step) {
+  switch (panel.width / kLanes) {
+    case 3:
+      return step.template operator()<3>();
+    case 2:
+      return step.template operator()<2>();
+    default:
+      return step.template operator()<1>();
+  }
+}
+
+KeyRange intersect(KeyRange a, KeyRange b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+// All tiles of the grid that meet `keys`, clipped to it. The grid starts at key 0 for every panel, so the way a row's
+// sums are cut does not depend on the other rows.
+template <class Step>
+HWY_INLINE void for_each_tile(KeyRange keys, const Step& step) {
+  for (Index begin = keys.begin / kKeyTile * kKeyTile; begin < keys.end; begin += kKeyTile)
+    step(intersect(keys, {begin, begin + kKeyTile}));
+}
+
+// A NaN or Inf came out of a panel in which values were excluded. It may be rightly there or it may be 0 * NaN of an
+// excluded value: do the panel again with the values guarded.
+void redo_guarded(const Head& head, Panel& panel, bool want_entropy, const TileScratch& scratch) {
+  reset_softmax(panel, head.args.v_head_dim());
+  for_each_tile(panel.range.any, [&](KeyRange tile) {
+    with_vectors(panel, [&]<int kVectors>() {
+      fold_tile<kVectors>(head, panel, tile, want_entropy, Values::kGuarded, scratch);
+    });
+  });
+}
+
+void write_attn_weights(const Head& head, const Panel& panel, const TileScratch& scratch,
+                        TensorView<float, 4> weights) {
+  float* const rows = &weights(head.b, head.h, panel.first_query, 0);
+  const Index stride = weights.stride(2);
+  const auto fill_zero = [&](Index begin, Index end) {
+    for (Index i = 0; i < panel.num_queries; ++i) std::fill(rows + i * stride + begin, rows + i * stride + end, 0.0f);
+  };
+  const KeyRange any = panel.range.any;
+  fill_zero(0, any.begin);
+  fill_zero(any.end, head.args.kv_len());
+  for_each_tile(any, [&](KeyRange tile) {
+    with_vectors(
+        panel, [&]<int kVectors>() { write_weights<kVectors>(head, panel, tile, scratch, rows + tile.begin, stride); });
+  });
+}
+
+void finish_panel(const Head& head, Panel& panel, const AttentionOut<float>& out, const TileScratch& scratch) {
+  const Index v_head_dim = head.args.v_head_dim();
+  if (panel.has_excluded && has_non_finite(panel, v_head_dim))
+    redo_guarded(head, panel, out.entropy.has_value(), scratch);
+  normalise(panel, v_head_dim);
+  unpack_panel(panel.ot, panel.width, panel.num_queries, v_head_dim, &out.out(head.b, head.h, panel.first_query, 0),
+               out.out.stride(2));
+  for (Index i = 0; i < panel.num_queries; ++i) {
+    if (out.lse) (*out.lse)(head.b, head.h, panel.first_query + i) = lane_lse(panel, i);
+    if (out.entropy) (*out.entropy)(head.b, head.h, panel.first_query + i) = lane_entropy(panel, i);
+  }
+  if (out.attn_weights && head.args.kv_len() > 0) write_attn_weights(head, panel, scratch, *out.attn_weights);
+}
+
+void task(const AttentionArgs<float>& args, const AttentionOut<float>& out, const ForwardPlan& plan, Index task_index,
+          float* workspace) {
+  // The last panels of a causal head have the most keys: they come first.
+  const Index head_index = task_index % (args.batch() * args.num_heads());
+  const Index cut = plan.tasks_per_head - 1 - task_index / (args.batch() * args.num_heads());
+  const Head head{args, head_index / args.num_heads(), head_index % args.num_heads()};
+  const Index first_panel = cut * plan.panels_per_task;
+  const Index num_panels = std::min(plan.panels_per_task, plan.num_panels - first_panel);
+
+  Carver carver(workspace);
+  TileScratch scratch;
+  scratch.scores = carver.take(kKeyTile * kMaxPanelWidth);
+  scratch.bias = carver.take(kKeyTile * kMaxPanelWidth);
+  scratch.values = carver.take(kKeyTile * round_up(args.v_head_dim(), kMaxPanelWidth));
+  Panel panels[kPanelsPerTask];
+  KeyRange keys;
+  for (Index p = 0; p < num_panels; ++p) {
+    panels[p] = start_panel(head, cut_panel(args.q_len(), plan.num_panels, first_panel + p), carver);
+    const KeyRange any = panels[p].range.any;
+    if (any.empty()) continue;
+    keys = keys.empty() ? any : KeyRange{std::min(keys.begin, any.begin), std::max(keys.end, any.end)};
+  }
+
+  const bool want_entropy = out.entropy.has_value();
+  for_each_tile(keys, [&](KeyRange shared_tile) {
+    for (Index p = 0; p < num_panels; ++p) {
+      const KeyRange tile = intersect(shared_tile, panels[p].range.any);
+      if (tile.empty()) continue;
+      with_vectors(panels[p], [&]<int kVectors>() {
+        fold_tile<kVectors>(head, panels[p], tile, want_entropy, Values::kPlain, scratch);
+      });
+    }
+  });
+  for (Index p = 0; p < num_panels; ++p) finish_panel(head, panels[p], out, scratch);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qkv::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+namespace qkv::kernels {
+
+HWY_EXPORT(plan);
+HWY_EXPORT(task);
+
+ForwardPlan plan_attention_forward(Index batch, Index num_heads, Index q_len, Index head_dim, Index v_head_dim) {
+  apply_target_cap();
+  return HWY_DYNAMIC_DISPATCH(plan)(batch, num_heads, q_len, head_dim, v_head_dim);
+}
+
+void attention_forward_task(const AttentionArgs<float>& args, const AttentionOut<float>& out, const ForwardPlan& plan,
+                            Index task_index, float* workspace) {
+  HWY_DYNAMIC_DISPATCH(task)(args, out, plan, task_index, workspace);
+}
+
+}  // namespace qkv::kernels
+
+#endif  // HWY_ONCE

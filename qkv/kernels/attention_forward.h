@@ -1,0 +1,27 @@
+#pragma once
+
+#include "qkv/kernels/attention_args.h"
+
+// The fused forward kernel: out = softmax(scale Q K^T ...) V, a tile of keys at a time, lanes = queries. See
+// docs/kernels.md.
+
+namespace qkv::kernels {
+
+/// How a call is cut into tasks. Which panel a query falls into depends on q_len and the SIMD target only, so the bits
+/// of a row do not depend on how many panels a task takes, let alone on the thread that runs it.
+struct ForwardPlan {
+  Index num_panels = 0;       ///< of one (batch, head)
+  Index panels_per_task = 0;  ///< panels that share each tile of keys and values while it is in cache
+  Index tasks_per_head = 0;
+  Index num_tasks = 0;
+  Index workspace_floats = 0;  ///< scratch of one worker
+};
+
+ForwardPlan plan_attention_forward(Index batch, Index num_heads, Index q_len, Index head_dim, Index v_head_dim);
+
+/// Runs one task: all that `out` has a view for, for the task's queries. Tasks write disjoint rows. `workspace`:
+/// plan.workspace_floats floats of the worker's own, aligned to 64 bytes.
+void attention_forward_task(const AttentionArgs<float>& args, const AttentionOut<float>& out, const ForwardPlan& plan,
+                            Index task, float* workspace);
+
+}  // namespace qkv::kernels

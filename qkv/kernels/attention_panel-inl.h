@@ -1,0 +1,321 @@
+// A panel of queries and its running softmax: lanes = queries, rows = keys. Everything here works on one tile of keys
+// at a time, in L1.
+//
+// Scores are kept in log2 units, t = log2(e) * s, so that one exp2 per score is all the exponential there is.
+// Invariant, between tiles, over the keys folded so far, for each lane (query) on its own:
+//   row_max >= max_j t_j - kSlack     row_sum = sum_j 2^(t_j - row_max)     ot_d = sum_j 2^(t_j - row_max) * v_jd
+// row_max may lag behind the true maximum by kSlack: a smaller rise needs no rescaling, and 2^8 overflows neither
+// row_sum nor ot. Only lanes that rose by more are rescaled, so a query does not feel its neighbours. ot stays
+// unnormalised: one division at the end replaces one per tile (arXiv:2307.08691, 3.1.1; online softmax:
+// arXiv:1805.02867).
+
+#if defined(QKV_KERNELS_ATTENTION_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_ATTENTION_PANEL_INL_H_
+#undef QKV_KERNELS_ATTENTION_PANEL_INL_H_
+#else
+#define QKV_KERNELS_ATTENTION_PANEL_INL_H_
+#endif
+
+#include <cmath>
+#include <limits>
+
+#include "hwy/highway.h"
+#include "qkv/kernels/attention_args.h"
+#include "qkv/kernels/math-inl.h"
+#include "qkv/kernels/tile_mask.h"
+#include "qkv/kernels/tiles-inl.h"
+#include "qkv/kernels/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels {
+namespace HWY_NAMESPACE {
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+constexpr float kLog2E = 1.44269504089f;
+constexpr double kLn2 = 0.693147180559945309;
+
+/// Keys in a tile: a 96 x 24 tile of scores is 9 KiB, and beside the panel's Q^T (6 KiB at head_dim 64) it leaves half
+/// of a 32 KiB L1 to K and V. On AVX2 48 to 192 were within two points of each other at head_dim 64, and 96 beat 144 by
+/// four at 128.
+constexpr Index kKeyTile = 96;
+
+/// How far (log2 units) row_max may lag; see the invariant.
+constexpr float kSlack = 8.0f;
+
+/// One head of one batch entry: where its keys and values lie.
+struct Head {
+  const AttentionArgs<float>& args;
+  Index b, h;
+
+  const float* key(Index j) const { return &args.k(b, h / args.group_size(), j, 0); }
+  const float* value(Index j) const { return &args.v(b, h / args.group_size(), j, 0); }
+  const float* query(Index i) const { return &args.q(b, h, i, 0); }
+};
+
+/// Up to kMaxPanelWidth queries of one head. Lanes past the last query repeat its range with q = 0; their results go
+/// nowhere.
+struct Panel {
+  Index first_query = 0, num_queries = 0;
+  Index width = 0;  ///< lanes: num_queries rounded up to whole vectors
+  PanelRange range;
+  KeyRange lane_range[kMaxPanelWidth];
+  bool has_excluded = false;  ///< some lane was masked inside a tile, so an excluded value may have met a weight of 0
+
+  float* qt = nullptr;       ///< [head_dim, width]: Q^T times scale * log2(e)  (scale / softcap where there is a cap)
+  float* ot = nullptr;       ///< [v_head_dim, width]
+  float* row_max = nullptr;  ///< [width]
+  float* row_sum = nullptr;  ///< [width]
+  float* moment = nullptr;   ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
+};
+
+/// Scratch that all panels of a worker share.
+struct TileScratch {
+  float* scores = nullptr;  ///< [kKeyTile, width]: t, then 2^(t - row_max)
+  float* bias = nullptr;    ///< [kKeyTile, width]: attn_bias in log2 units, -inf where keep says no
+  float* values = nullptr;  ///< [kKeyTile, v_head_dim]: a copy of V without its NaN and Inf
+};
+
+inline void reset_softmax(Panel& panel, Index v_head_dim) {
+  std::fill_n(panel.ot, v_head_dim * panel.width, 0.0f);
+  std::fill_n(panel.row_max, panel.width, kMinusInfinity);
+  std::fill_n(panel.row_sum, panel.width, 0.0f);
+  std::fill_n(panel.moment, panel.width, 0.0f);
+}
+
+/// t = softcap * log2(e) * tanh(x), where x = scale * q.k / softcap comes out of the tile.
+inline HWY_NOINLINE void cap_scores(float softcap, Index count, float* HWY_RESTRICT scores) {
+  const F32 d;
+  const auto factor = hn::Set(d, softcap * kLog2E);
+  for (Index n = 0; n < count; n += kLanes) hn::Store(hn::Mul(factor, tanh(d, hn::Load(d, scores + n))), d, scores + n);
+}
+
+/// Brings attn_bias and keep for the panel's queries and these keys into lanes.
+inline HWY_NOINLINE void gather_bias(const Head& head, const Panel& panel, KeyRange tile, float* HWY_RESTRICT bias) {
+  const Index num_keys = tile.end - tile.begin, width = panel.width;
+  if (!head.args.attn_bias) {
+    std::fill_n(bias, num_keys * width, 0.0f);
+  } else {
+    const auto& view = *head.args.attn_bias;
+    const float* rows = view.data() + head.b * view.stride(0) + head.h * view.stride(1) +
+                        panel.first_query * view.stride(2) + tile.begin * view.stride(3);
+    if (view.stride(3) == 1) {
+      pack_panel(rows, view.stride(2), panel.num_queries, num_keys, kLog2E, bias, width);
+    } else {
+      std::fill_n(bias, num_keys * width, 0.0f);
+      for (Index j = 0; j < num_keys; ++j)
+        for (Index i = 0; i < panel.num_queries; ++i)
+          bias[j * width + i] = kLog2E * rows[i * view.stride(2) + j * view.stride(3)];
+    }
+  }
+  if (!head.args.keep) return;
+  const auto& keep = *head.args.keep;
+  for (Index i = 0; i < panel.num_queries; ++i) {
+    const bool* row = keep.data() + head.b * keep.stride(0) + head.h * keep.stride(1) +
+                      (panel.first_query + i) * keep.stride(2) + tile.begin * keep.stride(3);
+    for (Index j = 0; j < num_keys; ++j)
+      if (!row[j * keep.stride(3)]) bias[j * width + i] = kMinusInfinity;
+  }
+}
+
+/// t += bias; where the bias is -inf the score is replaced, whatever it was.
+inline HWY_NOINLINE void add_bias(const float* HWY_RESTRICT bias, Index count, float* HWY_RESTRICT scores) {
+  const F32 d;
+  const auto excluded = hn::Set(d, kMinusInfinity);
+  for (Index n = 0; n < count; n += kLanes) {
+    const auto b = hn::Load(d, bias + n);
+    hn::Store(hn::IfThenElse(hn::Eq(b, excluded), excluded, hn::Add(hn::Load(d, scores + n), b)), d, scores + n);
+  }
+}
+
+/// Replaces the scores of keys outside each lane's own range by -inf.
+inline HWY_NOINLINE void mask_scores(const Panel& panel, KeyRange tile, float* HWY_RESTRICT scores) {
+  const F32 d;
+  const Index num_keys = tile.end - tile.begin;
+  HWY_ALIGN float begin[kMaxPanelWidth], end[kMaxPanelWidth];  // relative to the tile: small integers, exact in float
+  for (Index i = 0; i < panel.width; ++i) {
+    begin[i] = static_cast<float>(std::clamp<Index>(panel.lane_range[i].begin - tile.begin, 0, num_keys));
+    end[i] = static_cast<float>(std::clamp<Index>(panel.lane_range[i].end - tile.begin, 0, num_keys));
+  }
+  const auto excluded = hn::Set(d, kMinusInfinity);
+  for (Index j = 0; j < num_keys; ++j) {
+    const auto key = hn::Set(d, static_cast<float>(j));
+    for (Index i = 0; i < panel.width; i += kLanes) {
+      float* place = scores + j * panel.width + i;
+      const auto visible = hn::And(hn::Le(hn::Load(d, begin + i), key), hn::Lt(key, hn::Load(d, end + i)));
+      hn::Store(hn::IfThenElse(visible, hn::Load(d, place), excluded), d, place);
+    }
+  }
+}
+
+/// scores[j][lane] = t of the tile's keys, -inf where excluded. Returns whether a lane may have been excluded.
+template <int kVectors>
+HWY_INLINE bool score_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
+  const auto& args = head.args;
+  const Index num_keys = tile.end - tile.begin, count = num_keys * kVectors * kLanes;
+  contract<kVectors, Left::kRows>(head.key(tile.begin), args.k.stride(2), num_keys, panel.qt, args.head_dim(),
+                                  Sum::kStore, scratch.scores);
+  if (args.softcap) cap_scores(*args.softcap, count, scratch.scores);
+  const bool has_bias = args.attn_bias || args.keep;
+  if (has_bias) {
+    gather_bias(head, panel, tile, scratch.bias);
+    add_bias(scratch.bias, count, scratch.scores);
+  }
+  const bool is_mixed = panel.range.classify(tile) == TileKind::kMixed;
+  if (is_mixed) mask_scores(panel, tile, scratch.scores);
+  return has_bias || is_mixed;
+}
+
+/// Raises row_max to the tile's largest score in the lanes where that lies more than kSlack above, and rescales what
+/// was summed so far.
+template <int kVectors>
+HWY_INLINE void raise_row_max(Panel& panel, Index num_keys, Index v_head_dim, const float* HWY_RESTRICT scores) {
+  constexpr Index kWidth = kVectors * kLanes;
+  const F32 d;
+  for (Index i = 0; i < kWidth; i += kLanes) {
+    auto tile_max = hn::Load(d, scores + i);
+    for (Index j = 1; j < num_keys; ++j) tile_max = hn::Max(tile_max, hn::Load(d, scores + j * kWidth + i));
+    const auto old_max = hn::Load(d, panel.row_max + i);
+    const auto rose = hn::Gt(tile_max, hn::Add(old_max, hn::Set(d, kSlack)));
+    if (hn::AllFalse(d, rose)) continue;
+
+    const auto new_max = hn::IfThenElse(rose, tile_max, old_max);
+    const auto drop = hn::IfThenElseZero(rose, hn::Sub(old_max, new_max));
+    const auto factor = exp2_or_zero(d, drop);  // exactly 1 where the lane did not rise, 0 where it had seen no key
+    const auto sum = hn::Load(d, panel.row_sum + i);
+    const auto first_keys = hn::Eq(old_max, hn::Set(d, kMinusInfinity));
+    const auto moment = hn::MulAdd(sum, hn::IfThenElse(first_keys, hn::Zero(d), drop), hn::Load(d, panel.moment + i));
+    hn::Store(new_max, d, panel.row_max + i);
+    hn::Store(hn::Mul(factor, sum), d, panel.row_sum + i);
+    hn::Store(hn::Mul(factor, moment), d, panel.moment + i);
+    for (Index c = 0; c < v_head_dim; ++c)
+      hn::Store(hn::Mul(factor, hn::Load(d, panel.ot + c * kWidth + i)), d, panel.ot + c * kWidth + i);
+  }
+}
+
+/// What is subtracted from t: row_max, or 0 while a lane has seen no key (-inf - -inf would be NaN).
+HWY_INLINE VecF32 safe_row_max(const Panel& panel, Index i) {
+  const F32 d;
+  const auto row_max = hn::Load(d, panel.row_max + i);
+  return hn::IfThenZeroElse(hn::Eq(row_max, hn::Set(d, kMinusInfinity)), row_max);
+}
+
+/// scores <- 2^(t - row_max), exactly 0 where excluded; adds to row_sum and, if asked, to moment.
+template <int kVectors>
+HWY_INLINE void exponentiate(Panel& panel, Index num_keys, bool want_moment, float* HWY_RESTRICT scores) {
+  constexpr Index kWidth = kVectors * kLanes;
+  const F32 d;
+  const auto lowest = hn::Set(d, kLowestExponent);
+  for (Index i = 0; i < kWidth; i += kLanes) {
+    const auto row_max = safe_row_max(panel, i);
+    auto sum = hn::Zero(d), moment = hn::Zero(d);
+    for (Index j = 0; j < num_keys; ++j) {
+      float* place = scores + j * kWidth + i;
+      // -inf becomes finite here, so that an excluded key adds 0 * t = 0 to the moment.
+      const auto t = max_keep_nan(d, lowest, hn::Sub(hn::Load(d, place), row_max));
+      const auto p = exp2_or_zero(d, t);
+      sum = hn::Add(sum, p);
+      if (want_moment) moment = hn::MulAdd(p, t, moment);
+      hn::Store(p, d, place);
+    }
+    hn::Store(hn::Add(hn::Load(d, panel.row_sum + i), sum), d, panel.row_sum + i);
+    hn::Store(hn::Add(hn::Load(d, panel.moment + i), moment), d, panel.moment + i);
+  }
+}
+
+/// Adds a tile's values to ot where some of them may be NaN or Inf and not every lane may see them: 0 * NaN must stay
+/// 0. Finite values take the ordinary product; the others, few, are added lane by lane where the weight is not 0.
+template <int kVectors>
+HWY_NOINLINE void add_guarded_values(const Head& head, Panel& panel, KeyRange tile, const TileScratch& scratch) {
+  constexpr Index kWidth = kVectors * kLanes;
+  const Index v_head_dim = head.args.v_head_dim(), num_keys = tile.end - tile.begin;
+  for (Index j = 0; j < num_keys; ++j) {
+    const float* value = head.value(tile.begin + j);
+    for (Index c = 0; c < v_head_dim; ++c) {
+      const bool is_finite = std::isfinite(value[c]);
+      scratch.values[j * v_head_dim + c] = is_finite ? value[c] : 0;
+      if (is_finite) continue;
+      for (Index i = 0; i < kWidth; ++i) {
+        const float weight = scratch.scores[j * kWidth + i];
+        if (weight != 0) panel.ot[c * kWidth + i] += weight * value[c];
+      }
+    }
+  }
+  contract<kVectors, Left::kColumns>(scratch.values, v_head_dim, v_head_dim, scratch.scores, num_keys, Sum::kAdd,
+                                     panel.ot);
+}
+
+enum class Values { kPlain, kGuarded };
+
+/// Folds one tile of keys and values into the panel.
+template <int kVectors>
+HWY_NOINLINE void fold_tile(const Head& head, Panel& panel, KeyRange tile, bool want_entropy, Values values,
+                            const TileScratch& scratch) {
+  const Index num_keys = tile.end - tile.begin, v_head_dim = head.args.v_head_dim();
+  panel.has_excluded |= score_tile<kVectors>(head, panel, tile, scratch);
+  raise_row_max<kVectors>(panel, num_keys, v_head_dim, scratch.scores);
+  exponentiate<kVectors>(panel, num_keys, want_entropy, scratch.scores);
+  if (values == Values::kGuarded) return add_guarded_values<kVectors>(head, panel, tile, scratch);
+  contract<kVectors, Left::kColumns>(head.value(tile.begin), head.args.v.stride(2), v_head_dim, scratch.scores,
+                                     num_keys, Sum::kAdd, panel.ot);
+}
+
+/// Rows of attn_weights for the tile's keys: 2^(t - row_max) / row_sum once both are final, 0 where excluded.
+template <int kVectors>
+HWY_NOINLINE void write_weights(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch,
+                                float* HWY_RESTRICT rows, Index stride) {
+  constexpr Index kWidth = kVectors * kLanes;
+  const F32 d;
+  const Index num_keys = tile.end - tile.begin;
+  score_tile<kVectors>(head, panel, tile, scratch);
+  const auto excluded = hn::Set(d, kMinusInfinity);
+  for (Index i = 0; i < kWidth; i += kLanes) {
+    const auto row_max = safe_row_max(panel, i), row_sum = hn::Load(d, panel.row_sum + i);
+    for (Index j = 0; j < num_keys; ++j) {
+      const auto t = hn::Load(d, scratch.scores + j * kWidth + i);
+      const auto weight = hn::Div(exp2_or_zero(d, hn::Sub(t, row_max)), row_sum);
+      hn::Store(hn::IfThenZeroElse(hn::Eq(t, excluded), weight), d, scratch.scores + j * kWidth + i);
+    }
+  }
+  unpack_panel(scratch.scores, kWidth, panel.num_queries, num_keys, rows, stride);
+}
+
+/// ot <- ot / row_sum, 0 for queries that saw no key.
+inline HWY_NOINLINE void normalise(Panel& panel, Index v_head_dim) {
+  const F32 d;
+  for (Index i = 0; i < panel.width; i += kLanes) {
+    const auto row_sum = hn::Load(d, panel.row_sum + i);
+    const auto saw_no_key = hn::Eq(row_sum, hn::Zero(d));
+    for (Index c = 0; c < v_head_dim; ++c) {
+      float* place = panel.ot + c * panel.width + i;
+      hn::Store(hn::IfThenZeroElse(saw_no_key, hn::Div(hn::Load(d, place), row_sum)), d, place);
+    }
+  }
+}
+
+/// Whether any lane of ot holds NaN or Inf.
+inline HWY_NOINLINE bool has_non_finite(const Panel& panel, Index v_head_dim) {
+  const F32 d;
+  auto zeros = hn::Zero(d);
+  for (Index n = 0; n < v_head_dim * panel.width; n += kLanes)
+    zeros = hn::MulAdd(hn::Zero(d), hn::Load(d, panel.ot + n), zeros);
+  return !hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
+}
+
+/// Natural-log log-sum-exp of lane i.
+inline float lane_lse(const Panel& panel, Index i) {
+  return static_cast<float>(kLn2 * panel.row_max[i] + std::log(static_cast<double>(panel.row_sum[i])));
+}
+
+/// Entropy of lane i in nats: ln(row_sum) - ln(2) * moment / row_sum; never below 0 by rounding.
+inline float lane_entropy(const Panel& panel, Index i) {
+  if (panel.row_sum[i] == 0) return 0;
+  const double sum = panel.row_sum[i];
+  const double entropy = std::log(sum) - kLn2 * panel.moment[i] / sum;
+  return entropy < 0 ? 0 : static_cast<float>(entropy);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qkv::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // QKV_KERNELS_ATTENTION_PANEL_INL_H_

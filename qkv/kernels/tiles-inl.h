@@ -1,0 +1,113 @@
+// The register tile: the one inner loop that attention and linear layers share.
+//
+//   out[r][i] = sum_t left(r, t) * panel[t][i]       lanes = i (queries or tokens), one broadcast scalar of `left` at a
+//   time
+//
+// `left` is read in its natural row-major layout, either along its rows or along its columns:
+//   Left::kRows      left(r, t) = left[r * stride + t]    scores: rows = keys, t over head_dim; linear layers: rows =
+//   output features Left::kColumns   left(r, t) = left[t * stride + r]    out^T = V^T P^T: rows = columns of V, t over
+//   keys
+// so neither K nor V nor a weight matrix is ever packed. Source: the query-lane layout of this project, see
+// docs/kernels.md.
+
+#if defined(QKV_KERNELS_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_TILES_INL_H_
+#undef QKV_KERNELS_TILES_INL_H_
+#else
+#define QKV_KERNELS_TILES_INL_H_
+#endif
+
+#include "hwy/highway.h"
+#include "qkv/core/index.h"
+#include "qkv/kernels/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels {
+namespace HWY_NAMESPACE {
+
+/// A panel is at most this many vectors wide: with 3 vectors and kTileRows rows the tile just fills the registers.
+constexpr int kMaxVectors = 3;
+constexpr Index kMaxPanelWidth = kMaxVectors * kLanes;
+
+/// Rows of the main tile for a panel of kVectors vectors. 12 accumulators + 3 panel vectors + 1 broadcast = the 16
+/// registers of SSE4 and AVX2; 24 + 3 + 1 of the 32 of AVX-512 and NEON. Narrower panels take more rows, so that enough
+/// independent chains remain to hide the latency of the FMA (4 cycles x 2 a cycle = 8 chains).
+template <int kVectors>
+constexpr int tile_rows() {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+  constexpr int kRows[] = {16, 12, 8};
+#else
+  constexpr int kRows[] = {12, 6, 4};
+#endif
+  return kRows[kVectors - 1];
+}
+
+enum class Left { kRows, kColumns };
+enum class Sum { kStore, kAdd };  // overwrite `out`, or add to it
+
+template <int kRows, int kVectors, Left kLeft>
+HWY_INLINE void tile(const float* HWY_RESTRICT left, Index stride, const float* HWY_RESTRICT panel, Index depth,
+                     Sum sum, float* HWY_RESTRICT out) {
+  constexpr Index kWidth = kVectors * kLanes;
+  const F32 d;
+  VecF32 acc[kRows][kVectors];
+  for (auto& row : acc)
+    for (auto& v : row) v = hn::Zero(d);
+#pragma GCC unroll 4
+  for (Index t = 0; t < depth; ++t) {
+    VecF32 lanes[kVectors];
+#pragma GCC unroll 4
+    for (int n = 0; n < kVectors; ++n) lanes[n] = hn::Load(d, panel + t * kWidth + n * kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const auto scalar = hn::Set(d, kLeft == Left::kRows ? left[r * stride + t] : left[t * stride + r]);
+#pragma GCC unroll 4
+      for (int n = 0; n < kVectors; ++n) acc[r][n] = hn::MulAdd(scalar, lanes[n], acc[r][n]);
+    }
+  }
+  // Sums of a tile start from zero and are added to `out` at the end: two-level summation, whose error grows with the
+  // tile's depth plus the number of tiles, not with their product.
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int n = 0; n < kVectors; ++n) {
+      float* HWY_RESTRICT place = out + r * kWidth + n * kLanes;
+      hn::Store(sum == Sum::kAdd ? hn::Add(hn::Load(d, place), acc[r][n]) : acc[r][n], d, place);
+    }
+  }
+}
+
+/// All rows of `left`: full tiles, then what is left over in tiles of half, a quarter, ... as many rows.
+template <int kRows, int kVectors, Left kLeft>
+HWY_NOINLINE void contract_rows(const float* HWY_RESTRICT left, Index stride, Index num_rows,
+                                const float* HWY_RESTRICT panel, Index depth, Sum sum, float* HWY_RESTRICT out) {
+  constexpr Index kWidth = kVectors * kLanes;
+  const Index row_step = kLeft == Left::kRows ? stride : 1;
+  Index r = 0;
+  for (; r + kRows <= num_rows; r += kRows)
+    tile<kRows, kVectors, kLeft>(left + r * row_step, stride, panel, depth, sum, out + r * kWidth);
+  if constexpr (kRows > 1) {
+    if (r < num_rows)
+      contract_rows<kRows / 2, kVectors, kLeft>(left + r * row_step, stride, num_rows - r, panel, depth, sum,
+                                                out + r * kWidth);
+  }
+}
+
+/// out[num_rows][width] (+)= left * panel[depth][width] for a panel of kVectors vectors. Long depths are cut, for the
+/// two-level sum and so that the slice of the panel stays in L1.
+template <int kVectors, Left kLeft>
+HWY_INLINE void contract(const float* HWY_RESTRICT left, Index stride, Index num_rows, const float* HWY_RESTRICT panel,
+                         Index depth, Sum sum, float* HWY_RESTRICT out) {
+  constexpr Index kDepth = 256;  // 24 KiB of panel on AVX2
+  for (Index t = 0; t < depth || t == 0; t += kDepth) {
+    const float* slice = left + (kLeft == Left::kRows ? t : t * stride);
+    contract_rows<tile_rows<kVectors>(), kVectors, kLeft>(slice, stride, num_rows, panel + t * kVectors * kLanes,
+                                                          HWY_MIN(kDepth, depth - t), t == 0 ? sum : Sum::kAdd, out);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qkv::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // QKV_KERNELS_TILES_INL_H_

@@ -1,0 +1,112 @@
+// Strided rows <-> panels. A panel holds a matrix transposed: [cols][width], so that one row of the source lies in one
+// lane.
+
+#if defined(QKV_KERNELS_TRANSPOSE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_TRANSPOSE_INL_H_
+#undef QKV_KERNELS_TRANSPOSE_INL_H_
+#else
+#define QKV_KERNELS_TRANSPOSE_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "hwy/highway.h"
+#include "qkv/core/index.h"
+#include "qkv/kernels/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels {
+namespace HWY_NAMESPACE {
+
+#if HWY_TARGET != HWY_SCALAR  // one lane needs no transposing
+
+/// float lanes per 128-bit block: the unit in which vectors can be transposed on every target.
+constexpr int kBlock = 4;
+
+/// A vector whose block b holds p[(first + 4b) * stride .. +4), for first = 0: four consecutive columns of every fourth
+/// row.
+template <class D>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const float* HWY_RESTRICT p, Index stride) {
+  if constexpr (hn::MaxLanes(D()) <= kBlock) {
+    return hn::LoadU(d, p);
+  } else {
+    const hn::Half<D> half;
+    constexpr Index kUpperRow = hn::MaxLanes(D()) / 2;
+    return hn::Combine(d, load_blocks(half, p + kUpperRow * stride, stride), load_blocks(half, p, stride));
+  }
+}
+
+template <class D>
+HWY_INLINE void store_blocks(D d, hn::Vec<D> v, float* HWY_RESTRICT p, Index stride) {
+  if constexpr (hn::MaxLanes(D()) <= kBlock) {
+    hn::StoreU(v, d, p);
+  } else {
+    const hn::Half<D> half;
+    constexpr Index kUpperRow = hn::MaxLanes(D()) / 2;
+    store_blocks(half, hn::LowerHalf(half, v), p, stride);
+    store_blocks(half, hn::UpperHalf(half, v), p + kUpperRow * stride, stride);
+  }
+}
+
+/// Transposes the 4 x 4 matrix that block b of v[0..3] forms, for every b.
+template <class D>
+HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[kBlock]) {
+  const hn::RepartitionToWide<decltype(d)> wide;
+  const auto lower01 = hn::BitCast(wide, hn::InterleaveLower(d, v[0], v[1]));
+  const auto upper01 = hn::BitCast(wide, hn::InterleaveUpper(d, v[0], v[1]));
+  const auto lower23 = hn::BitCast(wide, hn::InterleaveLower(d, v[2], v[3]));
+  const auto upper23 = hn::BitCast(wide, hn::InterleaveUpper(d, v[2], v[3]));
+  v[0] = hn::BitCast(d, hn::InterleaveLower(wide, lower01, lower23));
+  v[1] = hn::BitCast(d, hn::InterleaveUpper(wide, lower01, lower23));
+  v[2] = hn::BitCast(d, hn::InterleaveLower(wide, upper01, upper23));
+  v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, upper01, upper23));
+}
+
+#endif  // HWY_TARGET != HWY_SCALAR
+
+/// panel[c * width + i] = factor * rows[i * stride + c] for i < num_rows, c < cols. Lanes from num_rows on become 0.
+inline HWY_NOINLINE void pack_panel(const float* HWY_RESTRICT rows, Index stride, Index num_rows, Index cols,
+                                    float factor, float* HWY_RESTRICT panel, Index width) {
+  for (Index i = 0; i < width; i += kLanes) {
+    Index c = 0;
+#if HWY_TARGET != HWY_SCALAR
+    const F32 d;
+    const auto factors = hn::Set(d, factor);
+    for (; i + kLanes <= num_rows && c + kBlock <= cols; c += kBlock) {
+      VecF32 v[kBlock];
+      for (Index r = 0; r < kBlock; ++r) v[r] = load_blocks(d, rows + (i + r) * stride + c, stride);
+      transpose_blocks(d, v);
+      for (Index r = 0; r < kBlock; ++r) hn::Store(hn::Mul(v[r], factors), d, panel + (c + r) * width + i);
+    }
+#endif
+    for (; c < cols; ++c)
+      for (Index lane = i; lane < i + kLanes; ++lane)
+        panel[c * width + lane] = lane < num_rows ? factor * rows[lane * stride + c] : 0;
+  }
+}
+
+/// rows[i * stride + c] = panel[c * width + i] for i < num_rows, c < cols.
+inline HWY_NOINLINE void unpack_panel(const float* HWY_RESTRICT panel, Index width, Index num_rows, Index cols,
+                                      float* HWY_RESTRICT rows, Index stride) {
+  for (Index i = 0; i < num_rows; i += kLanes) {
+    Index c = 0;
+#if HWY_TARGET != HWY_SCALAR
+    const F32 d;
+    for (; i + kLanes <= num_rows && c + kBlock <= cols; c += kBlock) {
+      VecF32 v[kBlock];
+      for (Index r = 0; r < kBlock; ++r) v[r] = hn::Load(d, panel + (c + r) * width + i);
+      transpose_blocks(d, v);
+      for (Index r = 0; r < kBlock; ++r) store_blocks(d, v[r], rows + (i + r) * stride + c, stride);
+    }
+#endif
+    for (; c < cols; ++c)
+      for (Index lane = i; lane < std::min(i + kLanes, num_rows); ++lane)
+        rows[lane * stride + c] = panel[c * width + lane];
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qkv::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // QKV_KERNELS_TRANSPOSE_INL_H_

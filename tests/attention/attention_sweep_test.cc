@@ -1,0 +1,121 @@
+// Every shape, mask and layout that the contract allows, on every SIMD target of this machine, against the oracle.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <set>
+#include <vector>
+
+#include "qkv/attention/attention.h"
+#include "qkv/attention/resolve.h"
+#include "qkv/kernels/target.h"
+#include "support/attention_case.h"
+#include "support/tolerance.h"
+
+namespace qkv::test {
+namespace {
+
+// The values each part of a case takes. Lengths sit around vectors (4, 8, 16 lanes), panels (24, 48) and key tiles
+// (96).
+struct Factors {
+  std::vector<Index> lengths{1, 2, 7, 8, 9, 15, 16, 17, 23, 24, 25, 47, 48, 49, 95, 96, 97, 113, 203};
+  std::vector<Index> head_dims{1, 3, 8, 40, 59, 64, 80, 111, 128, 256};
+  std::vector<std::array<Index, 2>> heads{{1, 1}, {4, 4}, {6, 2}, {6, 1}};
+};
+
+// Cases such that every pair of values of any two factors occurs together in one of them.
+std::vector<AttentionCase> pairwise_cases() {
+  const Factors factors;
+  const std::array<Index, 7> sizes{static_cast<Index>(factors.lengths.size()),
+                                   static_cast<Index>(factors.lengths.size()),
+                                   static_cast<Index>(factors.head_dims.size()),
+                                   static_cast<Index>(factors.head_dims.size()),
+                                   static_cast<Index>(factors.heads.size()),
+                                   kNumMaskKinds,
+                                   4};
+  std::set<std::array<Index, 4>> missing;  // factor, value, factor, value
+  for (Index f = 0; f < 7; ++f)
+    for (Index g = f + 1; g < 7; ++g)
+      for (Index x = 0; x < sizes[f]; ++x)
+        for (Index y = 0; y < sizes[g]; ++y) missing.insert({f, x, g, y});
+
+  Random random(7);
+  std::vector<AttentionCase> cases;
+  while (!missing.empty()) {
+    // Of some random candidates around a missing pair the one that covers most.
+    std::array<Index, 7> best{};
+    std::size_t best_count = 0;
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      std::array<Index, 7> choice;
+      for (Index f = 0; f < 7; ++f) choice[f] = random.below(sizes[f]);
+      const auto& [f, x, g, y] = *missing.begin();
+      choice[f] = x;
+      choice[g] = y;
+      std::size_t count = 0;
+      for (Index a = 0; a < 7; ++a)
+        for (Index b = a + 1; b < 7; ++b) count += missing.count({a, choice[a], b, choice[b]});
+      if (count > best_count) best = choice, best_count = count;
+    }
+    for (Index a = 0; a < 7; ++a)
+      for (Index b = a + 1; b < 7; ++b) missing.erase({a, best[a], b, best[b]});
+    cases.push_back({.batch = 1 + static_cast<Index>(cases.size() % 3),
+                     .num_heads = factors.heads[best[4]][0],
+                     .num_kv_heads = factors.heads[best[4]][1],
+                     .q_len = factors.lengths[best[0]],
+                     .kv_len = factors.lengths[best[1]],
+                     .head_dim = factors.head_dims[best[2]],
+                     .v_head_dim = factors.head_dims[best[3]],
+                     .mask = static_cast<MaskKind>(best[5]),
+                     .layout = static_cast<Layout>(best[6]),
+                     .seed = cases.size() + 1});
+  }
+  return cases;
+}
+
+class AttentionSweep : public testing::TestWithParam<std::string_view> {
+ protected:
+  void SetUp() override { kernels::set_target_for_test(GetParam()); }
+  void TearDown() override { kernels::set_target_for_test(""); }
+};
+
+TEST_P(AttentionSweep, AgreesWithTheOracle) {
+  for (const AttentionCase& c : pairwise_cases()) {
+    CaseInputs inputs(c);
+    inputs.options.observe = {.lse = true, .entropy = true, .attn_weights = true};
+    inputs.options.executor = &calling_thread_executor();
+    const auto got = attention(inputs.q(), inputs.k(), inputs.v(), inputs.options);
+    Index q_start = 0;
+    expect_accepted(got, resolve(inputs.q(), inputs.k(), inputs.v(), inputs.options, q_start), c.name());
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(AttentionSweep, GivesTheSameBitsForAnyNumberOfThreadsAndWhateverIsObserved) {
+  std::vector<AttentionCase> cases = pairwise_cases();
+  TbbExecutor two(2), four(4);
+  for (std::size_t n = 0; n < cases.size(); n += 5) {
+    CaseInputs inputs(cases[n]);
+    inputs.options.executor = &calling_thread_executor();
+    const auto plain = attention(inputs.q(), inputs.k(), inputs.v(), inputs.options);
+    inputs.options.observe = {.lse = true, .entropy = true, .attn_weights = true};
+    const auto one = attention(inputs.q(), inputs.k(), inputs.v(), inputs.options);
+    ASSERT_EQ(0, std::memcmp(plain.out.data(), one.out.data(), plain.out.size() * sizeof(float))) << cases[n].name();
+    for (Executor* executor : {&two, &four}) {
+      inputs.options.executor = executor;
+      const auto many = attention(inputs.q(), inputs.k(), inputs.v(), inputs.options);
+      const auto same = [](const auto& a, const auto& b) {
+        return std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+      };
+      ASSERT_TRUE(same(one.out, many.out) && same(one.lse, many.lse) && same(one.entropy, many.entropy) &&
+                  same(one.attn_weights, many.attn_weights))
+          << cases[n].name();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionSweep, testing::ValuesIn(kernels::supported_targets()),
+                         [](const auto& target) { return std::string(target.param); });
+
+}  // namespace
+}  // namespace qkv::test

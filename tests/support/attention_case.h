@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "qkv/attention/options.h"
+#include "qkv/core/tensor.h"
+#include "support/poison.h"
+#include "support/random.h"
+
+namespace qkv::test {
+
+enum class MaskKind {
+  kNone,
+  kCausalLower,
+  kCausalUpper,
+  kWindow,
+  kCausalWindow,
+  kValidLens,
+  kValidLensPerQuery,
+  kKeep,
+  kKeepPadding,  // [batch, 1, 1, kv_len]
+  kBias,
+  kBiasBroadcast,  // [1, heads, q_len, kv_len], some entries -inf
+  kSoftcap,
+  kEverything,
+};
+inline constexpr int kNumMaskKinds = 13;
+
+/// One attention problem: tests, benchmarks and fuzzers describe their work with it.
+struct AttentionCase {
+  Index batch = 1, num_heads = 1, num_kv_heads = 1, q_len = 1, kv_len = 1, head_dim = 1, v_head_dim = 1;
+  MaskKind mask = MaskKind::kNone;
+  Layout layout = Layout::kPacked;
+  std::uint64_t seed = 1;
+
+  std::string name() const {
+    static constexpr const char* kMasks[] = {
+        "none", "causal_lower", "causal_upper", "window",         "causal_window", "valid",     "valid_per_q",
+        "keep", "padding",      "bias",         "bias_broadcast", "softcap",       "everything"};
+    static constexpr const char* kLayouts[] = {"packed", "interleaved", "cache_slice", "broadcast"};
+    return "B" + std::to_string(batch) + "/H" + std::to_string(num_heads) + "/Hkv" + std::to_string(num_kv_heads) +
+           "/Lq" + std::to_string(q_len) + "/Lk" + std::to_string(kv_len) + "/D" + std::to_string(head_dim) + "/Dv" +
+           std::to_string(v_head_dim) + "/" + kMasks[static_cast<int>(mask)] + "/" +
+           kLayouts[static_cast<int>(layout)] + "/seed" + std::to_string(seed);
+  }
+};
+
+/// The tensors of a case and the options that borrow them. Neither copied nor moved, since the options point inside.
+class CaseInputs {
+ public:
+  explicit CaseInputs(const AttentionCase& c)
+      : q_({c.batch, c.num_heads, c.q_len, c.head_dim}, c.layout),
+        k_({c.batch, c.num_kv_heads, c.kv_len, c.head_dim}, c.layout),
+        v_({c.batch, c.num_kv_heads, c.kv_len, c.v_head_dim}, c.layout) {
+    Random random(c.seed);
+    fill(q_.view(), random);
+    fill(k_.view(), random);
+    fill(v_.view(), random);
+    set_options(c, random);
+  }
+  CaseInputs(const CaseInputs&) = delete;
+  CaseInputs& operator=(const CaseInputs&) = delete;
+
+  View<4> q() const { return q_.view(); }
+  View<4> k() const { return k_.view(); }
+  View<4> v() const { return v_.view(); }
+
+  AttentionOptions options;
+
+ private:
+  static void fill(View<4> view, Random& random) {
+    for (Index b = 0; b < view.shape(0); ++b)
+      for (Index h = 0; h < view.shape(1); ++h)
+        for (Index i = 0; i < view.shape(2); ++i)
+          for (Index d = 0; d < view.shape(3); ++d) view(b, h, i, d) = random.normal();
+  }
+
+  void set_options(const AttentionCase& c, Random& random) {
+    const auto is = [&](std::initializer_list<MaskKind> kinds) {
+      return std::find(kinds.begin(), kinds.end(), c.mask) != kinds.end();
+    };
+    const Shape<4> full{c.batch, c.num_heads, c.q_len, c.kv_len};
+    auto& mask = options.mask;
+    mask.causal = is({MaskKind::kCausalLower, MaskKind::kCausalUpper, MaskKind::kCausalWindow, MaskKind::kEverything});
+    if (c.mask == MaskKind::kCausalUpper) mask.q_start = 0;
+    if (c.mask == MaskKind::kWindow) mask.window = Window{.left = 3, .right = 9};
+    if (c.mask == MaskKind::kCausalWindow) mask.window = Window{.left = c.kv_len / 3};
+    if (is({MaskKind::kValidLens, MaskKind::kEverything})) {
+      for (Index b = 0; b < c.batch; ++b) lengths_.push_back(b == 1 ? 0 : random.below(c.kv_len + 1));
+      mask.valid_lens = lengths_;
+    }
+    if (c.mask == MaskKind::kValidLensPerQuery) {
+      for (Index n = 0; n < c.batch * c.q_len; ++n) lengths_.push_back(random.below(c.kv_len + 1));
+      mask.valid_lens = ValidLens(TensorView<const Index, 2>(lengths_.data(), {c.batch, c.q_len}));
+    }
+    if (is({MaskKind::kKeep, MaskKind::kEverything})) set_keep(full, random);
+    if (c.mask == MaskKind::kKeepPadding) set_keep({c.batch, 1, 1, c.kv_len}, random);
+    if (is({MaskKind::kBias, MaskKind::kEverything})) set_bias(full, 0, random);
+    if (c.mask == MaskKind::kBiasBroadcast) set_bias({1, c.num_heads, c.q_len, c.kv_len}, 0.3, random);
+    if (is({MaskKind::kSoftcap, MaskKind::kEverything})) options.softcap = 2.5;
+    if (c.mask == MaskKind::kEverything) options.scale = -0.3;
+  }
+
+  void set_keep(const Shape<4>& shape, Random& random) {
+    keep_ = Tensor<bool, 4>(shape);
+    for (Index n = 0; n < keep_.size(); ++n) keep_.data()[n] = random.chance(0.6);
+    options.mask.keep = keep_.view();
+  }
+
+  void set_bias(const Shape<4>& shape, double excluded, Random& random) {
+    bias_ = random.tensor<4>(shape);
+    for (Index n = 0; n < bias_.size(); ++n)
+      if (random.chance(excluded)) bias_.data()[n] = -kInfinity;
+    options.attn_bias = bias_.view();
+  }
+
+  PoisonedTensor q_, k_, v_;
+  std::vector<Index> lengths_;
+  Tensor<bool, 4> keep_;
+  Tensor<float, 4> bias_;
+};
+
+}  // namespace qkv::test
