@@ -297,6 +297,10 @@ SafetensorsHeader parse_safetensors_header(const std::string& path, std::span<co
   if (!text.starts_with('{')) {
     throw FormatError(path, kLengthBytes, "header: got " + in_quotes(text.substr(0, 1)) + ", expected {");
   }
+  // The JSON parser takes a NUL byte for the end of its input.
+  if (const auto nul = text.find('\0'); nul != std::string_view::npos) {
+    throw FormatError(path, kLengthBytes + nul, "header: got a NUL byte, expected JSON in UTF-8");
+  }
   return HeaderBuilder(path, text, kLengthBytes + static_cast<Index>(length), file_size).build();
 }
 

@@ -1,14 +1,17 @@
 #pragma once
 
-#include <gtest/gtest.h>
+#include <stdlib.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -60,6 +63,38 @@ std::string little_endian(const std::vector<T>& values) {
 /// A safetensors file from the text of its header and its data.
 inline std::string safetensors(const std::string& header, const std::string& data = "") {
   return little_endian(static_cast<std::uint64_t>(header.size())) + header + data;
+}
+
+/// A .npy file of a version (1 to 3) from the text of its header and its data.
+inline std::string npy(const std::string& header, const std::string& data = "", char version = 1) {
+  const auto size = header.size();
+  return std::string("\x93NUMPY") + version + '\0' +
+         (version == 1 ? little_endian(static_cast<std::uint16_t>(size))
+                       : little_endian(static_cast<std::uint32_t>(size))) +
+         header + data;
+}
+
+/// The text of a .npy header, as NumPy writes it but for the padding.
+inline std::string npy_dict(const std::string& descr, const std::string& shape, bool fortran_order = false) {
+  return "{'descr': '" + descr + "', 'fortran_order': " + (fortran_order ? "True" : "False") + ", 'shape': " + shape +
+         ", }\n";
+}
+
+/// A copy without the NUL that ends every std::string: a sanitizer sees a read of one byte too many.
+inline std::vector<std::byte> exact_bytes(const std::string& text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// What a call throws. Fails the test, and throws on, if it throws nothing or something else.
+template <class Error, class Call>
+Error error_of(Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error;
+  }
+  throw std::logic_error("no error, where one was expected");
 }
 
 inline std::string read_all(const std::string& path) {
