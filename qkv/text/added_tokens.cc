@@ -9,9 +9,16 @@
 namespace qkv {
 namespace {
 
-bool is_space(const AlignedChar& c) {
-  return is_white_space(c.code_point);
+std::size_t begin_of_spaces(std::span<const AlignedChar> text, std::size_t end) {
+  while (end > 0 && is_white_space(text[end - 1].code_point)) --end;
+  return end;
 }
+
+std::size_t end_of_spaces(std::span<const AlignedChar> text, std::size_t begin) {
+  while (begin < text.size() && is_white_space(text[begin].code_point)) ++begin;
+  return begin;
+}
+
 bool is_word(const AlignedChar& c) {
   return is_word_character(c.code_point);
 }
@@ -72,10 +79,11 @@ std::vector<TextPart> AddedTokenFinder::split(std::span<const AlignedChar> text,
     if (token.special && !parse_special) continue;
     if (token.single_word && !stands_alone(text, begin, end)) continue;
     if (token.lstrip) {
-      while (begin > done && is_space(text[begin - 1])) --begin;
+      begin = std::max(done, begin_of_spaces(text, begin));
+      if (begin > end) continue;  // the match lies within white space that the part before has taken
     }
     if (token.rstrip) {
-      while (end < text.size() && is_space(text[end])) ++end;
+      end = end_of_spaces(text, end);
     }
     add(done, begin, nullptr);
     add(begin, end, &token);

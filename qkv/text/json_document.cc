@@ -54,7 +54,7 @@ std::string kind_of(const nlohmann::json& value) {
   if (value.is_number_float()) return "a number with a fraction";
   if (value.is_number()) return "the number " + value.dump();
   if (value.is_boolean()) return value.dump();
-  if (value.is_string()) return in_quotes(value.get_ref<const std::string&>());
+  if (value.is_string()) return quote(value.get_ref<const std::string&>());
   return value.is_null() ? "null" : std::string("an ") + value.type_name();
 }
 
@@ -107,7 +107,7 @@ JsonDocument read_json_object(const std::string& path) {
     if (event == Event::key) {
       const auto& key = parsed.get_ref<const std::string&>();
       if (!open_objects.back().insert(key).second) {
-        throw FormatError(path, offset(), "key " + in_quotes(key) + ": got it twice, expected each key once");
+        throw FormatError(path, offset(), "key " + quote(key) + ": got it twice, expected each key once");
       }
       if (open_objects.size() == 1) document.key_offsets[key] = offset();
     }
@@ -129,7 +129,7 @@ JsonNode root_of(const JsonDocument& document) {
   return {&document, &document.root, ""};
 }
 
-std::string in_quotes(const std::string& text) {
+std::string quote(const std::string& text) {
   constexpr std::size_t kLongest = 60;
   const std::string escaped = nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   return escaped.size() <= kLongest ? escaped : escaped.substr(0, kLongest) + "...\"";

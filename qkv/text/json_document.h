@@ -36,7 +36,7 @@ JsonDocument read_json_object(const std::string& path);
 JsonNode root_of(const JsonDocument& document);
 
 /// `text` in quotes for a message: ASCII, escaped, cut to about 60 characters.
-std::string in_quotes(const std::string& text);
+std::string quote(const std::string& text);
 
 /// Throws FormatError "path: byte N: name: got `got`, expected `expected`".
 [[noreturn]] void throw_bad_value(const JsonNode& node, const std::string& got, const std::string& expected);

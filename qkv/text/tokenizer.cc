@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <stdexcept>
 #include <utility>
 
 #include "qkv/core/check.h"
@@ -38,22 +39,39 @@ ByteRange source_of(std::span<const AlignedChar> text) {
   return {text.front().source.begin, text.back().source.end};
 }
 
-void check_ids(const Vocab& vocab, const std::vector<std::int32_t>& ids, const char* what) {
-  for (const std::int32_t id : ids) {
-    check(id >= 0 && id < vocab.size(), "Tokenizer", what, id, "an id of the vocabulary");
-  }
-}
-
 }  // namespace
+
+std::optional<std::int32_t> find_id(const TokenizerParts& parts, std::string_view token) {
+  if (const auto id = parts.vocab.id_of(token)) return id;
+  if (const auto extra = parts.extra_tokens.id_of(token)) {
+    return static_cast<std::int32_t>(parts.vocab.size() + *extra);
+  }
+  return std::nullopt;
+}
 
 Tokenizer::Tokenizer(TokenizerParts parts)
     : parts_(std::move(parts)),
       typed_tokens_(parts_.added_tokens, parts_.normalizer, false),
       normalized_tokens_(parts_.added_tokens, parts_.normalizer, true) {
-  check_ids(parts_.vocab, {parts_.word_piece.unk_id}, "unk_id");
-  check_ids(parts_.vocab, parts_.before, "before");
-  check_ids(parts_.vocab, parts_.after, "after");
-  for (const AddedToken& token : parts_.added_tokens) check_ids(parts_.vocab, {token.id}, "added token");
+  const auto check_id = [](const char* what, std::int32_t id, Index num_ids) {
+    check(id >= 0 && id < num_ids, "Tokenizer", what, id, "0 <= id < " + std::to_string(num_ids));
+  };
+  check_id("unk_id", parts_.word_piece.unk_id, parts_.vocab.size());
+  for (const std::int32_t id : parts_.before) check_id("before", id, vocab_size());
+  for (const std::int32_t id : parts_.after) check_id("after", id, vocab_size());
+  for (const AddedToken& token : parts_.added_tokens) {
+    check(find_id(parts_, token.content) == token.id, "Tokenizer", "id of an added token", token.id,
+          "that of its content");
+  }
+}
+
+const std::string& Tokenizer::token_of(std::int32_t id) const {
+  if (id < 0 || id >= vocab_size()) {
+    throw std::out_of_range("token_of: id: got " + std::to_string(id) + ", expected 0 <= id < " +
+                            std::to_string(vocab_size()));
+  }
+  const auto extra = id - static_cast<std::int32_t>(parts_.vocab.size());
+  return extra < 0 ? parts_.vocab.token_of(id) : parts_.extra_tokens.token_of(extra);
 }
 
 Tokenizer Tokenizer::load(const std::string& folder) {

@@ -36,7 +36,8 @@ struct EncodeOptions {
 
 /// What a tokenizer is made of; read_tokenizer_json and read_vocab_txt give it.
 struct TokenizerParts {
-  Vocab vocab;
+  Vocab vocab;         ///< the pieces of words; most special tokens are among them
+  Vocab extra_tokens;  ///< the added tokens that `vocab` lacks: their ids follow its ids, and no word is cut into them
   BertNormalizer normalizer;
   WordPiece word_piece;
   std::vector<AddedToken> added_tokens;
@@ -44,11 +45,14 @@ struct TokenizerParts {
   std::vector<std::int32_t> after;   ///< ids put after every text: [SEP]
 };
 
+/// The id of a token of either vocabulary, or nothing.
+std::optional<std::int32_t> find_id(const TokenizerParts& parts, std::string_view token);
+
 /// BERT's tokeniser: text to ids, equal to those of Hugging Face's `tokenizers` without padding and truncation.
 class Tokenizer {
  public:
-  /// Errors: std::invalid_argument for an id outside the vocabulary, and for contents of added tokens as
-  /// AddedTokenFinder.
+  /// Errors: std::invalid_argument for an id that no token has, an added token whose id is not that of its content, and
+  ///   contents of added tokens as AddedTokenFinder.
   explicit Tokenizer(TokenizerParts parts);
 
   /// Reads tokenizer.json from a Hugging Face folder, else vocab.txt with tokenizer_config.json beside it.
@@ -63,11 +67,11 @@ class Tokenizer {
   /// Source: Devlin et al., arXiv:1810.04805.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  std::optional<std::int32_t> id_of(std::string_view token) const { return parts_.vocab.id_of(token); }
+  std::optional<std::int32_t> id_of(std::string_view token) const { return find_id(parts_, token); }
   /// Errors: std::out_of_range unless 0 <= id < vocab_size().
-  const std::string& token_of(std::int32_t id) const { return parts_.vocab.token_of(id); }
+  const std::string& token_of(std::int32_t id) const;
   /// How many ids there are, added tokens counted.
-  Index vocab_size() const { return parts_.vocab.size(); }
+  Index vocab_size() const { return parts_.vocab.size() + parts_.extra_tokens.size(); }
 
  private:
   void encode_part(const TextPart& part, Encoding& encoding, Index& num_words) const;

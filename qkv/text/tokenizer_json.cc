@@ -1,7 +1,7 @@
 #include "qkv/text/tokenizer_json.h"
 
-#include <algorithm>
 #include <limits>
+#include <unordered_set>
 #include <utility>
 
 #include "qkv/text/json_document.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr Index kLargestId = std::numeric_limits<std::int32_t>::max();
 
 [[noreturn]] void throw_unsupported(const JsonNode& type, const std::string& supported) {
-  throw_bad_value(type, in_quotes(get_string(type)), supported);
+  throw_bad_value(type, quote(get_string(type)), supported);
 }
 
 // Models written before types were stored are told by their fields, as `tokenizers` does.
@@ -31,7 +31,7 @@ Vocab read_vocab(const JsonNode& node) {
   std::vector<std::string> tokens(keys.size());
   std::vector<bool> is_taken(keys.size());
   for (const std::string& key : keys) {
-    const JsonNode entry{node.document, &(*node.value)[key], node.name + "[" + in_quotes(key) + "]"};
+    const JsonNode entry{node.document, &(*node.value)[key], node.name + "[" + quote(key) + "]"};
     const auto id = static_cast<std::size_t>(get_index(entry, kLargestId));
     if (id >= keys.size() || is_taken[id]) {
       throw_bad_value(entry, "id " + std::to_string(id),
@@ -47,7 +47,7 @@ WordPiece read_word_piece(const JsonNode& model, const Vocab& vocab) {
   WordPiece word_piece;
   const JsonNode unk_token = get_child(model, "unk_token");
   const auto unk_id = vocab.id_of(get_string(unk_token));
-  if (!unk_id) throw_bad_value(unk_token, in_quotes(get_string(unk_token)), "a token of the vocabulary");
+  if (!unk_id) throw_bad_value(unk_token, quote(get_string(unk_token)), "a token of the vocabulary");
   word_piece.unk_id = *unk_id;
   word_piece.continuing_subword_prefix = get_string(get_child(model, "continuing_subword_prefix"));
   word_piece.max_input_chars_per_word = get_index(get_child(model, "max_input_chars_per_word"), kLargestId);
@@ -83,35 +83,37 @@ AddedToken read_added_token(const JsonNode& node) {
 void read_added_tokens(const JsonNode& root, TokenizerParts& parts) {
   const auto list = find_child(root, "added_tokens");
   if (!list) return;
+  std::unordered_set<std::int32_t> seen;
   for (const JsonNode& node : get_elements(*list)) {
     AddedToken token = read_added_token(node);
     if (token.content.empty()) throw_bad_value(node, "an empty content", "at least one character");
-    const auto known_id = parts.vocab.id_of(token.content);
-    const Index expected = known_id ? *known_id : parts.vocab.size();
+    const auto known_id = find_id(parts, token.content);
+    const Index expected = known_id ? *known_id : parts.vocab.size() + parts.extra_tokens.size();
     if (token.id != expected) {
-      throw_bad_value(node, "id " + std::to_string(token.id) + " for " + in_quotes(token.content),
+      throw_bad_value(node, "id " + std::to_string(token.id) + " for " + quote(token.content),
                       std::to_string(expected) + (known_id ? ", as in the vocabulary" : ", the next free id"));
     }
-    if (!known_id) parts.vocab.append(token.content);
-    const bool is_repeated = std::any_of(parts.added_tokens.begin(), parts.added_tokens.end(),
-                                         [&](const AddedToken& other) { return other.id == token.id; });
-    if (is_repeated) throw_bad_value(node, in_quotes(token.content) + " again", "each added token once");
+    if (!known_id) parts.extra_tokens.append(token.content);
+    if (!seen.insert(token.id).second) {
+      throw_bad_value(node, quote(token.content) + " again", "each added token once");
+    }
     parts.added_tokens.push_back(std::move(token));
   }
 }
 
-void check_known(const Vocab& vocab, const JsonNode& node, const std::string& token, Index id) {
-  const auto known_id = vocab.id_of(token);
+void check_known(const TokenizerParts& parts, const JsonNode& node, const std::string& token, Index id) {
+  const auto known_id = find_id(parts, token);
   if (known_id && *known_id == id) return;
-  throw_bad_value(node, "id " + std::to_string(id) + " for " + in_quotes(token),
+  throw_bad_value(node, "id " + std::to_string(id) + " for " + quote(token),
                   known_id ? std::to_string(*known_id) + ", as in the vocabulary" : "a token of the vocabulary");
 }
 
 // The ids that a special token of a template stands for.
-std::vector<std::int32_t> read_template_token(const JsonNode& processor, const std::string& name, const Vocab& vocab) {
+std::vector<std::int32_t> read_template_token(const JsonNode& processor, const std::string& name,
+                                              const TokenizerParts& parts) {
   const JsonNode special_tokens = get_child(processor, "special_tokens");
   const auto entry = find_child(special_tokens, name);
-  if (!entry) throw_bad_value(special_tokens, "no entry for " + in_quotes(name), "one for every token of the template");
+  if (!entry) throw_bad_value(special_tokens, "no entry for " + quote(name), "one for every token of the template");
   const auto ids = get_elements(get_child(*entry, "ids"));
   const auto tokens = get_elements(get_child(*entry, "tokens"));
   if (ids.size() != tokens.size()) {
@@ -122,7 +124,7 @@ std::vector<std::int32_t> read_template_token(const JsonNode& processor, const s
   std::vector<std::int32_t> result;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const Index id = get_index(ids[i], kLargestId);
-    check_known(vocab, special_tokens, get_string(tokens[i]), id);
+    check_known(parts, special_tokens, get_string(tokens[i]), id);
     result.push_back(static_cast<std::int32_t>(id));
   }
   return result;
@@ -137,22 +139,22 @@ void read_template(const JsonNode& processor, TokenizerParts& parts) {
     get_index(get_child(piece, "type_id"), 0);  // an Encoding has no types: all are 0
     if (!text) {
       auto& side = is_text_seen ? parts.after : parts.before;
-      const auto ids = read_template_token(processor, name, parts.vocab);
+      const auto ids = read_template_token(processor, name, parts);
       side.insert(side.end(), ids.begin(), ids.end());
       continue;
     }
-    if (name != "A" || is_text_seen) throw_bad_value(piece, "sequence " + in_quotes(name), "sequence \"A\" once");
+    if (name != "A" || is_text_seen) throw_bad_value(piece, "sequence " + quote(name), "sequence \"A\" once");
     is_text_seen = true;
   }
   if (!is_text_seen) throw_bad_value(get_child(processor, "single"), "no sequence", "sequence \"A\" once");
 }
 
 // BertProcessing stores a pair [token, id] for each end.
-std::vector<std::int32_t> read_pair(const JsonNode& pair, const Vocab& vocab) {
+std::vector<std::int32_t> read_pair(const JsonNode& pair, const TokenizerParts& parts) {
   const auto elements = get_elements(pair);
   if (elements.size() != 2) throw_bad_value(pair, std::to_string(elements.size()) + " elements", "a token and its id");
   const Index id = get_index(elements[1], kLargestId);
-  check_known(vocab, pair, get_string(elements[0]), id);
+  check_known(parts, pair, get_string(elements[0]), id);
   return {static_cast<std::int32_t>(id)};
 }
 
@@ -164,8 +166,8 @@ void read_post_processor(const JsonNode& root, TokenizerParts& parts) {
   if (name == "TemplateProcessing") {
     read_template(*processor, parts);
   } else if (name == "BertProcessing") {
-    parts.before = read_pair(get_child(*processor, "cls"), parts.vocab);
-    parts.after = read_pair(get_child(*processor, "sep"), parts.vocab);
+    parts.before = read_pair(get_child(*processor, "cls"), parts);
+    parts.after = read_pair(get_child(*processor, "sep"), parts);
   } else {
     throw_unsupported(type, "\"TemplateProcessing\", \"BertProcessing\" or no post_processor");
   }

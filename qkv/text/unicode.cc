@@ -32,7 +32,8 @@ constexpr CodeRange kNewerThanUnicode8[] = {
 // The marks among them that came with Unicode 9.0: no category to `tokenizers`, but its decomposition knows their
 // class.
 constexpr CodeRange kMarksOfUnicode9[] = {
-    {0x08D4, 0x08E1}, {0x1DFB, 0x1DFB}, {0x11442, 0x11442}, {0x11446, 0x11446}, {0x1E000, 0x1E02A}, {0x1E944, 0x1E94A},
+    {0x08D4, 0x08E1},   {0x1DFB, 0x1DFB},   {0x11442, 0x11442}, {0x11446, 0x11446},
+    {0x11C3F, 0x11C3F}, {0x1E000, 0x1E02A}, {0x1E944, 0x1E94A},
 };
 
 // Capitals of Unicode 16 and 17, and where their small letters lie. Harmless where utf8proc knows them already.

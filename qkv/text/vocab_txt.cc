@@ -34,7 +34,7 @@ Vocab read_lines(const std::string& path) {
     const auto [first, is_new] = lines.try_emplace(token, tokens.size() + 1);
     if (!is_new && !token.empty()) {
       throw FormatError(path, begin,
-                        "line " + std::to_string(tokens.size() + 1) + ": got " + in_quotes(token) + ", which is line " +
+                        "line " + std::to_string(tokens.size() + 1) + ": got " + quote(token) + ", which is line " +
                             std::to_string(first->second) + ", expected each token once");
     }
     tokens.push_back(std::move(token));
@@ -49,7 +49,7 @@ void check_class(const JsonNode& config) {
   if (const auto node = find_child(config, "tokenizer_class")) {
     const std::string name = get_string(*node);
     if (std::find(kClasses.begin(), kClasses.end(), name) == kClasses.end()) {
-      throw_bad_value(*node, in_quotes(name), "\"BertTokenizer\" or its like, or a tokenizer.json");
+      throw_bad_value(*node, quote(name), "\"BertTokenizer\" or its like, or a tokenizer.json");
     }
   }
   if (!get_bool_or(config, "do_basic_tokenize", true)) {
@@ -91,7 +91,7 @@ std::int32_t add_special_token(const SpecialName& name, const std::optional<Json
   const auto id = parts.vocab.id_of(token.content);
   if (!id && name.is_required) {
     throw FormatError(vocab_path, 0,
-                      std::string(name.key) + ": got no " + in_quotes(token.content) + " in " +
+                      std::string(name.key) + ": got no " + quote(token.content) + " in " +
                           std::to_string(parts.vocab.size()) + " lines, expected it on one");
   }
   if (!id) return -1;
