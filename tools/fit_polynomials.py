@@ -34,7 +34,7 @@ def show(name, result):
 
 show("tanh(x)/x on |x| < 0.625, in x^2",
      fit(lambda z: math.tanh(math.sqrt(z)) / math.sqrt(z), lambda z: 1.0, 1e-12, 0.625**2, range(6)))
-show("erf(x)/x on |x| < 1, in x^2",
-     fit(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z), lambda z: 1.0, 1e-12, 1.0, range(8)))
+show("erf(x)/x - 1 on |x| < 1, in x^2",
+     fit(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z) - 1, lambda z: 1.0, 1e-12, 1.0, range(8)))
 show("-log2(erfc(x)) on 1 .. 4",
      fit(lambda x: -math.log2(math.erfc(x)), lambda x: math.erfc(x) * math.log(2), 1.0, 4.0, range(9)))

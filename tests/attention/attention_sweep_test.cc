@@ -9,8 +9,8 @@
 
 #include "qkv/attention/attention.h"
 #include "qkv/attention/resolve.h"
-#include "qkv/kernels/target.h"
 #include "support/attention_case.h"
+#include "support/targets.h"
 #include "support/tolerance.h"
 
 namespace qkv::test {
@@ -73,11 +73,7 @@ std::vector<AttentionCase> pairwise_cases() {
   return cases;
 }
 
-class AttentionSweep : public testing::TestWithParam<std::string_view> {
- protected:
-  void SetUp() override { kernels::set_target_for_test(GetParam()); }
-  void TearDown() override { kernels::set_target_for_test(""); }
-};
+class AttentionSweep : public OnEveryTarget {};
 
 TEST_P(AttentionSweep, AgreesWithTheOracle) {
   for (const AttentionCase& c : pairwise_cases()) {
@@ -114,8 +110,7 @@ TEST_P(AttentionSweep, GivesTheSameBitsForAnyNumberOfThreadsAndWhateverIsObserve
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AttentionSweep, testing::ValuesIn(kernels::supported_targets()),
-                         [](const auto& target) { return std::string(target.param); });
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionSweep, testing::ValuesIn(kernels::supported_targets()), OnEveryTarget::name);
 
 }  // namespace
 }  // namespace qkv::test

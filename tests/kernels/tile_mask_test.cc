@@ -1,0 +1,63 @@
+#include "qkv/kernels/tile_mask.h"
+
+#include <gtest/gtest.h>
+
+namespace qkv::kernels {
+namespace {
+
+constexpr Index kZero = 0;
+
+AttentionArgs<float> args_of(Index q_len, Index kv_len, const Index& q_start) {
+  const CView<4> q(nullptr, {1, 1, q_len, 4}), kv(nullptr, {1, 1, kv_len, 4});
+  return {.q = q, .k = kv, .v = kv, .q_start = TensorView<const Index, 1>(&q_start, {1}, {0})};
+}
+
+TEST(VisibleRange, IsEverythingWithoutMasks) {
+  const auto range = visible_range(args_of(3, 5, kZero), 0, 2);
+  EXPECT_EQ(range.begin, 0);
+  EXPECT_EQ(range.end, 5);
+}
+
+TEST(VisibleRange, CutsAtThePositionWhenCausal) {
+  auto args = args_of(3, 5, kZero);
+  args.causal = true;
+  EXPECT_EQ(visible_range(args, 0, 1).end, 2);
+  const Index before = -2;
+  auto early = args_of(3, 5, before);
+  early.causal = true;
+  EXPECT_TRUE(visible_range(early, 0, 1).empty());
+  EXPECT_EQ(visible_range(early, 0, 2).end, 1);
+}
+
+TEST(VisibleRange, CountsThePositionItselfIntoTheWindow) {
+  const Index start = 10;
+  auto args = args_of(1, 100, start);
+  args.window_left = 2;
+  args.window_right = 3;
+  const auto range = visible_range(args, 0, 0);
+  EXPECT_EQ(range.begin, 8);
+  EXPECT_EQ(range.end, 14);
+}
+
+TEST(PanelRange, ClassifiesTilesByUnionAndIntersection) {
+  PanelRange panel{.any = {}, .all = {0, 100}};
+  panel.add({10, 40});
+  panel.add({20, 60});
+  EXPECT_EQ(panel.classify({0, 10}), TileKind::kSkip);
+  EXPECT_EQ(panel.classify({60, 70}), TileKind::kSkip);
+  EXPECT_EQ(panel.classify({20, 40}), TileKind::kFull);
+  EXPECT_EQ(panel.classify({10, 30}), TileKind::kMixed);
+  EXPECT_EQ(panel.classify({30, 50}), TileKind::kMixed);
+  panel.add({0, 0});  // a query that sees nothing: no tile is free of masking any more
+  EXPECT_EQ(panel.classify({20, 40}), TileKind::kMixed);
+  EXPECT_EQ(panel.classify({0, 10}), TileKind::kSkip);
+}
+
+TEST(PanelRange, SkipsEverythingWhenNoQuerySeesAKey) {
+  PanelRange panel{.any = {}, .all = {0, 100}};
+  panel.add({0, 0});
+  EXPECT_EQ(panel.classify({0, 100}), TileKind::kSkip);
+}
+
+}  // namespace
+}  // namespace qkv::kernels
