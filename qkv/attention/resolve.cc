@@ -14,6 +14,12 @@ constexpr const char* kFunction = "attention";
 // Positions and window sides stay within this, so that sums of them cannot overflow.
 constexpr Index kLargestPosition = Index{1} << 60;
 
+// Messages are put together only once something is wrong: a call that passes its checks allocates nothing.
+
+void check_as_in(const char* what, Index got, Index expected, const char* where) {
+  if (got != expected) throw_invalid(kFunction, what, got, std::to_string(expected) + " as in " + where);
+}
+
 void check_mask_shape(const char* name, const Shape<4>& got, const AttentionShapes& shapes) {
   static constexpr const char* kAxes[] = {"batch", "num_heads", "q_len", "kv_len"};
   const Shape<4> full = shapes.attn_weights();
@@ -39,8 +45,8 @@ void check_valid_lens(TensorView<const Index, 2> lengths, const AttentionShapes&
         q_len);
   for (Index b = 0; b < lengths.shape(0); ++b)
     for (Index i = 0; i < lengths.shape(1); ++i)
-      check(lengths(b, i) >= 0 && lengths(b, i) <= kv_len, kFunction, "valid_lens", lengths(b, i),
-            "0 to kv_len = " + std::to_string(kv_len));
+      if (lengths(b, i) < 0 || lengths(b, i) > kv_len)
+        throw_invalid(kFunction, "valid_lens", lengths(b, i), "0 to kv_len = " + std::to_string(kv_len));
 }
 
 void check_position(Index position) {
@@ -65,29 +71,30 @@ TensorView<const T, 4> broadcast(TensorView<const T, 4> mask, const Shape<4>& fu
 
 template <int Rank>
 void check_last_stride(const char* name, const TensorView<const float, Rank>& view) {
-  if (view.shape(Rank - 1) > 1)
-    check_equal<Index>(kFunction, std::string(name) + ".stride[" + std::to_string(Rank - 1) + "] (last axis)",
-                       view.stride(Rank - 1), 1);
+  if (view.shape(Rank - 1) > 1 && view.stride(Rank - 1) != 1)
+    throw_invalid(kFunction, std::string(name) + ".stride[" + std::to_string(Rank - 1) + "] (last axis)",
+                  view.stride(Rank - 1), 1);
 }
 
 template <int Rank>
 void check_output_shape(const char* name, const Shape<Rank>& got, const Shape<Rank>& expected) {
-  check(got == expected, kFunction, std::string(name) + ".shape", to_string<Rank>(got), to_string<Rank>(expected));
+  if (got != expected)
+    throw_invalid(kFunction, std::string(name) + ".shape", to_string<Rank>(got), to_string<Rank>(expected));
 }
 
 }  // namespace
 
 void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options) {
   const auto& [q, k, v] = shapes;
-  check_equal(kFunction, "k.shape[0] (batch)", k[0], q[0]);
-  check_equal(kFunction, "v.shape[0] (batch)", v[0], q[0]);
+  check_as_in("k.shape[0] (batch)", k[0], q[0], "q");
+  check_as_in("v.shape[0] (batch)", v[0], q[0], "q");
   check(q[3] >= 1, kFunction, "q.shape[3] (head_dim)", q[3], ">= 1");
   check(v[3] >= 1, kFunction, "v.shape[3] (v_head_dim)", v[3], ">= 1");
-  check(k[3] == q[3], kFunction, "k.shape[3] (head_dim)", k[3], std::to_string(q[3]) + " as in q");
-  check(v[2] == k[2], kFunction, "v.shape[2] (kv_len)", v[2], std::to_string(k[2]) + " as in k");
-  check(v[1] == k[1], kFunction, "v.shape[1] (num_kv_heads)", v[1], std::to_string(k[1]) + " as in k");
-  check(k[1] > 0 ? q[1] % k[1] == 0 : q[1] == 0, kFunction, "q.shape[1] (num_heads)", q[1],
-        "a multiple of num_kv_heads = " + std::to_string(k[1]));
+  check_as_in("k.shape[3] (head_dim)", k[3], q[3], "q");
+  check_as_in("v.shape[2] (kv_len)", v[2], k[2], "k");
+  check_as_in("v.shape[1] (num_kv_heads)", v[1], k[1], "k");
+  if (k[1] > 0 ? q[1] % k[1] != 0 : q[1] != 0)
+    throw_invalid(kFunction, "q.shape[1] (num_heads)", q[1], "a multiple of num_kv_heads = " + std::to_string(k[1]));
 
   if (options.scale) check(std::isfinite(*options.scale), kFunction, "scale", *options.scale, "a finite number");
   if (options.softcap)
@@ -142,7 +149,8 @@ void check_output(const AttentionOutput& output, const AttentionShapes& shapes, 
   check_output_shape<4>("out", output.out.shape(), shapes.out());
   check_last_stride<4>("out", output.out);
   const auto check_place = [](const char* name, bool asked, bool given) {
-    check(given || !asked, kFunction, std::string("output.") + name, "no view", "one, as options.observe asks for it");
+    if (asked && !given)
+      throw_invalid(kFunction, std::string("output.") + name, "no view", "one, as options.observe asks for it");
   };
   check_place("lse", observe.lse, output.lse.has_value());
   check_place("entropy", observe.entropy, output.entropy.has_value());

@@ -1,0 +1,86 @@
+// What holds for every attention, whatever the numbers.
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "qkv/attention/attention.h"
+#include "support/random.h"
+#include "support/targets.h"
+
+namespace qkv {
+namespace {
+
+class Properties : public test::OnEveryTarget {
+ protected:
+  test::Random random_{99};
+  Tensor<float, 4> q_ = random_.tensor<4>({2, 4, 61, 24}), k_ = random_.tensor<4>({2, 4, 150, 24}),
+                   v_ = random_.tensor<4>({2, 4, 150, 40});
+};
+
+void expect_near(CView<4> a, CView<4> b, float tolerance) {
+  ASSERT_EQ(a.shape(), b.shape());
+  for (Index n = 0; n < a.shape(0); ++n)
+    for (Index h = 0; h < a.shape(1); ++h)
+      for (Index i = 0; i < a.shape(2); ++i)
+        for (Index d = 0; d < a.shape(3); ++d) ASSERT_NEAR(a(n, h, i, d), b(n, h, i, d), tolerance);
+}
+
+TEST_P(Properties, WeightsOfARowSumToOne) {
+  const auto r = attention(q_, k_, v_, {.mask = {.causal = true}, .observe = {.attn_weights = true}});
+  for (Index h = 0; h < 4; ++h)
+    for (Index i = 0; i < 61; ++i) {
+      const float* row = &r.attn_weights(1, h, i, 0);
+      ASSERT_NEAR(std::accumulate(row, row + 150, 0.0), 1, 1e-6);
+    }
+}
+
+TEST_P(Properties, TheOrderOfTheKeysDoesNotMatter) {
+  const auto reverse = [](const Tensor<float, 4>& t) {
+    const auto& s = t.shape();
+    return CView<4>(t.data() + (s[2] - 1) * s[3], s, {s[1] * s[2] * s[3], s[2] * s[3], -s[3], 1});
+  };
+  expect_near(attention(q_, reverse(k_), reverse(v_)).out, attention(q_, k_, v_).out, 2e-6f);
+}
+
+TEST_P(Properties, AConstantAddedToARowOfBiasChangesNothing) {
+  const Tensor<float, 4> bias({1, 1, 61, 1}, 3.0f);
+  expect_near(attention(q_, k_, v_, {.attn_bias = bias.view()}).out, attention(q_, k_, v_).out, 2e-6f);
+}
+
+TEST_P(Properties, FutureKeysDoNotMatterWhenCausal) {
+  const AttentionOptions options{.mask = {.causal = true, .q_start = 0}};
+  const auto whole = attention(q_, k_, v_, options);
+  const auto cut = attention(q_, k_.view().slice(2, 0, 61), v_.view().slice(2, 0, 61), options);
+  expect_near(whole.out, cut.out, 0);
+}
+
+TEST_P(Properties, GroupedHeadsEqualRepeatedHeads) {
+  const auto k = k_.view().slice(1, 0, 1), v = v_.view().slice(1, 0, 1);
+  const auto repeat = [](CView<4> one) {
+    auto strides = one.strides();
+    strides[1] = 0;
+    return CView<4>(one.data(), {one.shape(0), 4, one.shape(2), one.shape(3)}, strides);
+  };
+  expect_near(attention(q_, k, v).out, attention(q_, repeat(k), repeat(v)).out, 0);
+}
+
+TEST_P(Properties, StridedInputsGiveTheBitsOfPackedOnes) {
+  Tensor<float, 4> q({2, 61, 4, 24}), k({2, 150, 4, 24}), v({2, 150, 4, 40});  // [batch, len, heads, dim]
+  const auto fill = [](Tensor<float, 4>& to, const Tensor<float, 4>& from) {
+    for (Index b = 0; b < to.shape(0); ++b)
+      for (Index i = 0; i < to.shape(1); ++i)
+        for (Index h = 0; h < to.shape(2); ++h)
+          for (Index d = 0; d < to.shape(3); ++d) to(b, i, h, d) = from(b, h, i, d);
+  };
+  fill(q, q_), fill(k, k_), fill(v, v_);
+  const auto heads = [](const Tensor<float, 4>& t) { return t.view().swap_axes(1, 2); };
+  expect_near(attention(heads(q), heads(k), heads(v)).out, attention(q_, k_, v_).out, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Properties, testing::ValuesIn(kernels::supported_targets()),
+                         test::OnEveryTarget::name);
+
+}  // namespace
+}  // namespace qkv

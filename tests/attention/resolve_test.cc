@@ -1,0 +1,129 @@
+// Every error that attention() documents, and the defaults it fills in.
+
+#include "qkv/attention/resolve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "qkv/attention/attention.h"
+#include "support/poison.h"
+
+namespace qkv {
+namespace {
+
+using test::kNaN;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr Shape<4> kQ{2, 6, 5, 8}, kK{2, 3, 7, 8}, kV{2, 3, 7, 4};
+
+// The message of a refused call names the function, the argument and both values.
+void expect_refused(const Shape<4>& q, const Shape<4>& k, const Shape<4>& v, const AttentionOptions& options,
+                    const std::string& argument, const std::string& got, const std::string& expected) {
+  EXPECT_THAT([&] { plan(q, k, v, options); },
+              ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("attention: " + argument), HasSubstr("got " + got),
+                                                         HasSubstr("expected " + expected))));
+}
+
+TEST(Resolve, RefusesShapesThatDisagree) {
+  expect_refused(kQ, {3, 3, 7, 8}, kV, {}, "k.shape[0] (batch)", "3", "2");
+  expect_refused(kQ, kK, {1, 3, 7, 4}, {}, "v.shape[0] (batch)", "1", "2");
+  expect_refused(kQ, {2, 3, 7, 9}, kV, {}, "k.shape[3] (head_dim)", "9", "8");
+  expect_refused(kQ, kK, {2, 3, 6, 4}, {}, "v.shape[2] (kv_len)", "6", "7");
+  expect_refused(kQ, kK, {2, 2, 7, 4}, {}, "v.shape[1] (num_kv_heads)", "2", "3");
+  expect_refused({2, 5, 5, 8}, kK, kV, {}, "q.shape[1] (num_heads)", "5", "a multiple of num_kv_heads = 3");
+  expect_refused({2, 6, 5, 0}, {2, 3, 7, 0}, kV, {}, "q.shape[3] (head_dim)", "0", ">= 1");
+  expect_refused(kQ, kK, {2, 3, 7, 0}, {}, "v.shape[3] (v_head_dim)", "0", ">= 1");
+  expect_refused(kQ, {2, 0, 7, 8}, {2, 0, 7, 4}, {}, "q.shape[1] (num_heads)", "6", "a multiple");
+}
+
+TEST(Resolve, RefusesScalarsOutOfRange) {
+  expect_refused(kQ, kK, kV, {.scale = std::nan("")}, "scale", "nan", "a finite");
+  expect_refused(kQ, kK, kV, {.scale = std::numeric_limits<double>::infinity()}, "scale", "inf", "a finite");
+  expect_refused(kQ, kK, kV, {.softcap = 0.0}, "softcap", "0", "a finite number > 0");
+  expect_refused(kQ, kK, kV, {.softcap = -2.0}, "softcap", "-2", "a finite number > 0");
+  expect_refused(kQ, kK, kV, {.mask = {.window = Window{.left = -1}}}, "window.left", "-1", ">= 0");
+  expect_refused(kQ, kK, kV, {.mask = {.window = Window{.right = -3}}}, "window.right", "-3", ">= 0");
+  expect_refused(kQ, kK, kV, {.mask = {.q_start = Index{1} << 61}}, "q_start", "2305843009213693952", "-2^60");
+}
+
+TEST(Resolve, RefusesMasksOfTheWrongShape) {
+  const Tensor<float, 4> bias({2, 6, 5, 6}, 0.0f);
+  expect_refused(kQ, kK, kV, {.attn_bias = bias.view()}, "attn_bias.shape[3] (kv_len)", "6", "7 or 1");
+  const Tensor<bool, 4> keep({2, 3, 5, 7}, true);
+  expect_refused(kQ, kK, kV, {.mask = {.keep = keep.view()}}, "keep.shape[1] (num_heads)", "3", "6 or 1");
+  const std::vector<Index> one{7}, too_long{7, 8}, negative{-1, 2};
+  expect_refused(kQ, kK, kV, {.mask = {.valid_lens = one}}, "valid_lens.shape[0] (batch)", "1", "2");
+  expect_refused(kQ, kK, kV, {.mask = {.valid_lens = too_long}}, "valid_lens", "8", "0 to kv_len = 7");
+  expect_refused(kQ, kK, kV, {.mask = {.valid_lens = negative}}, "valid_lens", "-1", "0 to kv_len = 7");
+  const std::vector<Index> per_query(8, 1);
+  expect_refused(kQ, kK, kV, {.mask = {.valid_lens = TensorView<const Index, 2>(per_query.data(), {2, 4})}},
+                 "valid_lens.shape[1] (q_len)", "4", "5");
+  expect_refused(kQ, kK, kV, {.mask = {.q_start = TensorView<const Index, 1>(one.data(), {1})}},
+                 "q_start.shape[0] (batch)", "1", "2");
+}
+
+TEST(Resolve, RefusesStridesThatTheKernelCannotRead) {
+  const Tensor<float, 4> q(kQ, 0.0f), k(kK, 0.0f), v(kV, 0.0f);
+  const CView<4> transposed(q.data(), kQ, {240, 40, 1, 5});
+  EXPECT_THAT([&] { attention(transposed, k, v); },
+              ThrowsMessage<std::invalid_argument>(
+                  AllOf(HasSubstr("q.stride[3]"), HasSubstr("got 5"), HasSubstr("expected 1"))));
+}
+
+TEST(Resolve, RefusesOutputsOfTheWrongShapeBeforeWritingAnything) {
+  const Tensor<float, 4> q(kQ, 0.0f), k(kK, 0.0f), v(kV, 0.0f);
+  Tensor<float, 4> out({2, 6, 5, 4}, kNaN), wrong({2, 6, 5, 8}, kNaN);
+  Tensor<float, 3> wrong_lse({2, 6, 7}, kNaN);
+  Workspace workspace;
+  EXPECT_THAT([&] { attention_into(wrong.view(), q, k, v, {}, workspace); },
+              ThrowsMessage<std::invalid_argument>(
+                  AllOf(HasSubstr("out.shape"), HasSubstr("[2, 6, 5, 8]"), HasSubstr("[2, 6, 5, 4]"))));
+  AttentionOutput output(out);
+  EXPECT_THAT([&] { attention_into(output, q, k, v, {.observe = {.entropy = true}}, workspace); },
+              ThrowsMessage<std::invalid_argument>(HasSubstr("output.entropy: got no view")));
+  output.lse = wrong_lse.view();
+  EXPECT_THROW(attention_into(output, q, k, v, {}, workspace), std::invalid_argument);
+  for (Index n = 0; n < out.size(); ++n) ASSERT_TRUE(std::isnan(out.data()[n]));
+}
+
+// https://github.com/pytorch/pytorch/issues/187227
+TEST(Resolve, RefusesWeightsTooLargeToHoldBeforeAllocating) {
+  const Index len = Index{1} << 31;
+  const Tensor<float, 4> row({1, 1, 1, 1}, 0.0f);
+  const CView<4> q(row.data(), {1, 64, len, 1}, {0, 0, 0, 1}), kv(row.data(), {1, 64, len, 1}, {0, 0, 0, 1});
+  EXPECT_ANY_THROW(attention(q, kv, kv, {.observe = {.attn_weights = true}}));
+}
+
+TEST(Resolve, FillsInTheDefaults) {
+  const Tensor<float, 4> q(kQ, 0.0f), k(kK, 0.0f), v(kV, 0.0f);
+  Index q_start = 0;
+  const auto args = resolve(q, k, v, {}, q_start);
+  EXPECT_FLOAT_EQ(args.scale, 1 / std::sqrt(8.0f));
+  EXPECT_EQ(args.q_start(1), 2);  // kv_len - q_len
+  EXPECT_EQ(args.group_size(), 2);
+}
+
+TEST(Plan, SaysWhatWillRun) {
+  const auto result = plan(kQ, kK, kV);
+  EXPECT_EQ(result.kernel, "fused");
+  EXPECT_FALSE(result.target.empty());
+  EXPECT_FALSE(result.reason.empty());
+  EXPECT_GE(result.num_tasks, 12);
+  EXPECT_GT(result.workspace_bytes, 0);
+  EXPECT_EQ(plan({0, 6, 5, 8}, {0, 3, 7, 8}, {0, 3, 7, 4}).num_tasks, 0);
+}
+
+// Scratch grows with the width of a head, not with the lengths.
+TEST(Plan, NeedsNoMoreMemoryForMoreTokens) {
+  const auto bytes = [](Index len) { return plan({1, 8, len, 64}, {1, 8, len, 64}, {1, 8, len, 64}).workspace_bytes; };
+  EXPECT_EQ(bytes(100000), bytes(10000));
+}
+
+}  // namespace
+}  // namespace qkv
