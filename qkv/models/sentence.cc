@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <variant>
 
 namespace qkv {
@@ -16,6 +17,14 @@ namespace {
 constexpr Index kTokensPerRun = 4096;
 
 using Tokens = std::vector<std::int32_t>;
+
+Tokens encode(const Tokenizer& tokenizer, const std::string& sentence, std::size_t number) {
+  try {
+    return tokenizer.encode(sentence).ids;
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument("embed_sentences: sentence " + std::to_string(number) + ": " + error.what());
+  }
+}
 
 Tokens cut(Tokens tokens, Index max_tokens) {
   const std::int32_t last = tokens.back();
@@ -74,7 +83,7 @@ SentenceEmbeddings embed_sentences(const LoadedModel& model, std::span<const std
   SentenceEmbeddings result;
   std::vector<Tokens> tokens;
   for (const std::string& sentence : sentences) {
-    tokens.push_back(model.tokenizer.encode(sentence).ids);
+    tokens.push_back(encode(model.tokenizer, sentence, tokens.size()));
     if (static_cast<Index>(tokens.back().size()) <= model.sentence.max_tokens) continue;
     result.truncated.push_back(static_cast<Index>(tokens.size()) - 1);
     tokens.back() = cut(std::move(tokens.back()), model.sentence.max_tokens);

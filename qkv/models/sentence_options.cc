@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr Index kMinLength = 2;               // [CLS] and [SEP]
 constexpr Index kMaxLength = Index{1} << 40;  // some folders say "no limit" by a huge number
 
 bool file_exists(const fs::path& path) {
@@ -39,26 +40,26 @@ constexpr std::array kPoolingFlags = {
 Pooling load_pooling(const std::string& path, const BertConfig& config) {
   const JsonFile file = read_json_file(path);
   const JsonFields fields(file, "");
-  const char* kDimension = fields.contains("embedding_dimension") ? "embedding_dimension" : "word_embedding_dimension";
-  if (const Index dim = fields.integer(kDimension, 1, kMaxLength, config.embed_dim); dim != config.embed_dim)
-    fields.fail(kDimension, "got " + std::to_string(dim) + ", expected " + std::to_string(config.embed_dim) +
-                                ", the hidden_size of config.json");
+  const char* dimension = fields.contains("embedding_dimension") ? "embedding_dimension" : "word_embedding_dimension";
+  if (const Index dim = fields.integer(dimension, 1, kMaxLength, config.embed_dim); dim != config.embed_dim)
+    fields.fail(dimension, "got " + std::to_string(dim) + ", expected " + std::to_string(config.embed_dim) +
+                               ", the hidden_size of config.json");
   const std::string mode = fields.text("pooling_mode", "");
   std::vector<const PoolingFlag*> asked;
   for (const PoolingFlag& flag : kPoolingFlags)
     if (mode.empty() ? fields.flag(flag.key, false) : mode == flag.name) asked.push_back(&flag);
-  const char* kExpected = "expected one of mean, cls and max";
-  if (!mode.empty() && asked.empty()) fields.fail("pooling_mode", "got " + to_message(mode) + ", " + kExpected);
+  const char* expected = "expected one of mean, cls and max";
+  if (!mode.empty() && asked.empty()) fields.fail("pooling_mode", "got " + to_message(mode) + ", " + expected);
   if (asked.size() != 1)
-    fields.fail("pooling_mode_*", "got " + std::to_string(asked.size()) + " modes that are true, " + kExpected);
-  if (!asked[0]->pooling) fields.fail(asked[0]->key, std::string("got true, ") + kExpected);
+    fields.fail("pooling_mode_*", "got " + std::to_string(asked.size()) + " modes that are true, " + expected);
+  if (!asked[0]->pooling) fields.fail(asked[0]->key, std::string("got true, ") + expected);
   return *asked[0]->pooling;
 }
 
 Index load_max_tokens(const std::string& path, const BertConfig& config) {
   if (!file_exists(path)) return config.max_positions;
   const JsonFile file = read_json_file(path);
-  return std::min(JsonFields(file, "").integer("max_seq_length", 1, kMaxLength, config.max_positions),
+  return std::min(JsonFields(file, "").integer("max_seq_length", kMinLength, kMaxLength, config.max_positions),
                   config.max_positions);
 }
 
