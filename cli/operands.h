@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "qkv/io/tensor_values.h"
+
+namespace qkv::cli {
+
+// Tensors named on the command line: a .npy file, or FILE.safetensors:NAME.
+// Errors of every function: CommandError (kInput) that names the operand.
+
+/// Floats of any kind, as float.
+TensorValues<float> load_floats(const std::string& operand);
+
+/// Whole numbers: any integer dtype of a .npy file, I64 or I32 of a safetensors file.
+TensorValues<Index> load_integers(const std::string& operand);
+
+/// bool, or whole numbers that are 0 or 1: of a .npy file any integer dtype, of a safetensors file BOOL or U8.
+TensorValues<bool> load_booleans(const std::string& operand);
+
+/// The shape with leading axes of 1, four axes in all. Errors: CommandError (kInput) unless it has least_rank to 4
+/// axes.
+std::vector<Index> with_leading_ones(const std::string& operand, const std::vector<Index>& shape,
+                                     std::size_t least_rank);
+
+}  // namespace qkv::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/console.h"
+#include "qkv/core/executor.h"
+
+namespace qkv::cli {
+
+/// What every command that computes can be told about how it runs.
+struct RunOptions {
+  Index num_threads = 0;  ///< 0: not given
+  bool quiet = false, verbose = false;
+};
+
+void add_run_options(CLI::App& command, RunOptions& options);
+
+/// The executor of --threads; without it null, which is default_executor().
+/// Errors: CommandError (kUsage) also for what QKV_NUM_THREADS and QKV_TARGET hold, so that it does not come later as
+/// an error of something else.
+std::unique_ptr<Executor> make_executor(const RunOptions& options);
+
+/// A note to the user, unless --quiet.
+void note(const Console& console, const RunOptions& options, const std::string& text);
+
+}  // namespace qkv::cli
