@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "qkv/core/check.h"
 #include "qkv/text/unicode.h"
 
 namespace qkv {
@@ -35,8 +34,7 @@ AddedTokenFinder::AddedTokenFinder(std::span<const AddedToken> tokens, const Ber
     if (token.normalized != normalized) continue;
     AlignedText content = decode_utf8(token.content, "AddedTokenFinder");
     if (normalized) content = normalize(normalizer, std::move(content));
-    check(!content.empty(), "AddedTokenFinder", "content of token " + std::to_string(token.id), "nothing to look for",
-          "at least one character after normalisation");
+    if (content.empty()) continue;
     Pattern pattern{{}, token};
     for (const AlignedChar& c : content) pattern.content.push_back(c.code_point);
     by_first_[pattern.content.front()].push_back(std::move(pattern));

@@ -14,7 +14,7 @@ namespace qkv {
 /// A token that is looked for in the text itself, before words are cut. The fields are those of tokenizer.json.
 struct AddedToken {
   std::int32_t id = 0;
-  std::string content;       ///< valid UTF-8, not empty
+  std::string content;       ///< valid UTF-8
   bool single_word = false;  ///< only where no letter, digit or mark touches it
   bool lstrip = false;       ///< takes the white space before it along
   bool rstrip = false;       ///< takes the white space after it along
@@ -32,8 +32,9 @@ struct TextPart {
 class AddedTokenFinder {
  public:
   AddedTokenFinder() = default;
-  /// Takes those `tokens` whose flag `normalized` is `normalized`. If several have one content, the first is found.
-  /// Errors: std::invalid_argument for a content that is no UTF-8, empty, or empty once normalised.
+  /// Takes those `tokens` whose flag `normalized` is `normalized`. If several have one content, the first is found; one
+  /// whose content is empty, perhaps only once normalised, never is.
+  /// Errors: std::invalid_argument for a content that is not UTF-8.
   AddedTokenFinder(std::span<const AddedToken> tokens, const BertNormalizer& normalizer, bool normalized);
 
   /// Cuts `text` at the tokens found: leftmost first, of those that begin at one place the longest; no overlaps.

@@ -74,6 +74,10 @@ std::string read_text_file(const std::string& path) {
   struct stat status {};
   if (::fstat(file.descriptor, &status) != 0) throw IoError(path, "read", errno);
   if (S_ISDIR(status.st_mode)) throw IoError(path, "read", EISDIR);
+  const auto check_size = [&](Index size) {
+    if (size > kLargestFile) throw FormatError(path, kLargestFile, "size: got a larger file, expected at most 64 MiB");
+  };
+  check_size(status.st_size);
   std::string text;
   std::string buffer(std::size_t{1} << 16, '\0');
   while (true) {
@@ -82,14 +86,11 @@ std::string read_text_file(const std::string& path) {
     if (num_read < 0) throw IoError(path, "read", errno);
     if (num_read == 0) return text;
     text.append(buffer, 0, static_cast<std::size_t>(num_read));
-    if (static_cast<Index>(text.size()) > kLargestFile) {
-      throw FormatError(path, kLargestFile, "size: got a larger file, expected at most 64 MiB");
-    }
+    check_size(static_cast<Index>(text.size()));  // a device or a file that grows has no size beforehand
   }
 }
 
-JsonDocument read_json_object(const std::string& path) {
-  const std::string text = read_text_file(path);
+JsonDocument parse_json_object(std::string_view text, const std::string& path) {
   JsonDocument document{path, {}, {}};
   std::vector<std::set<std::string>> open_objects;
   const char* furthest = text.data();
@@ -123,6 +124,10 @@ JsonDocument read_json_object(const std::string& path) {
     throw FormatError(path, 0, "top: got " + kind_of(document.root) + ", expected an object");
   }
   return document;
+}
+
+JsonDocument read_json_object(const std::string& path) {
+  return parse_json_object(read_text_file(path), path);
 }
 
 JsonNode root_of(const JsonDocument& document) {

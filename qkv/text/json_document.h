@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "qkv/core/index.h"
@@ -29,8 +30,11 @@ struct JsonNode {
 /// Errors: FormatError for a larger one; IoError, also for a folder.
 std::string read_text_file(const std::string& path);
 
-/// Reads and parses a JSON file. Errors: FormatError unless it is one valid JSON object (UTF-8, no key twice in one
-/// object, nested no deeper than 32) of at most 64 MiB; IoError.
+/// Parses the text of a JSON file; `path` is for messages. Errors: FormatError unless it is one valid JSON object
+/// (UTF-8, no key twice in one object, nested no deeper than 32).
+JsonDocument parse_json_object(std::string_view text, const std::string& path);
+
+/// Reads and parses a JSON file. Errors: as the two functions above.
 JsonDocument read_json_object(const std::string& path);
 
 JsonNode root_of(const JsonDocument& document);

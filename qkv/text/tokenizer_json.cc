@@ -184,8 +184,8 @@ void check_other_types(const JsonNode& root) {
 
 }  // namespace
 
-TokenizerParts read_tokenizer_json(const std::string& path) {
-  const JsonDocument document = read_json_object(path);
+TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& path) {
+  const JsonDocument document = parse_json_object(text, path);
   const JsonNode root = root_of(document);
   const JsonNode model = get_child(root, "model");
   check_model_type(model);
@@ -197,6 +197,10 @@ TokenizerParts read_tokenizer_json(const std::string& path) {
   read_added_tokens(root, parts);
   read_post_processor(root, parts);
   return parts;
+}
+
+TokenizerParts read_tokenizer_json(const std::string& path) {
+  return parse_tokenizer_json(read_text_file(path), path);
 }
 
 }  // namespace qkv

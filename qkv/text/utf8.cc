@@ -17,21 +17,38 @@ std::string describe_byte(unsigned char byte, Index offset) {
   return text.str();
 }
 
+// The character at `begin`, or nothing where the bytes are not valid.
+std::optional<AlignedChar> decode_at(std::string_view text, Index begin) {
+  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+  utf8proc_int32_t code_point = 0;
+  const Index length = utf8proc_iterate(bytes + begin, static_cast<Index>(text.size()) - begin, &code_point);
+  if (length <= 0) return std::nullopt;
+  return AlignedChar{static_cast<char32_t>(code_point), {begin, begin + length}};
+}
+
 }  // namespace
 
 AlignedText decode_utf8(std::string_view text, std::string_view function) {
   AlignedText characters;
   characters.reserve(text.size());
-  const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
-  const auto size = static_cast<Index>(text.size());
-  for (Index begin = 0; begin < size;) {
-    utf8proc_int32_t code_point = 0;
-    const Index length = utf8proc_iterate(bytes + begin, size - begin, &code_point);
-    if (length <= 0) throw_invalid(function, "text", describe_byte(bytes[begin], begin), "valid UTF-8");
-    characters.push_back({static_cast<char32_t>(code_point), {begin, begin + length}});
-    begin += length;
+  for (Index begin = 0; begin < static_cast<Index>(text.size()); begin = characters.back().source.end) {
+    const auto character = decode_at(text, begin);
+    if (!character) {
+      const auto byte = static_cast<unsigned char>(text[static_cast<std::size_t>(begin)]);
+      throw_invalid(function, "text", describe_byte(byte, begin), "valid UTF-8");
+    }
+    characters.push_back(*character);
   }
   return characters;
+}
+
+std::optional<Index> find_invalid_utf8(std::string_view text) {
+  for (Index begin = 0; begin < static_cast<Index>(text.size());) {
+    const auto character = decode_at(text, begin);
+    if (!character) return begin;
+    begin = character->source.end;
+  }
+  return std::nullopt;
 }
 
 void append_utf8(char32_t code_point, std::string& out) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,9 @@ using AlignedText = std::vector<AlignedChar>;
 /// first
 ///   byte of the first broken character (overlong forms, surrogates and values above U+10FFFF are broken too).
 AlignedText decode_utf8(std::string_view text, std::string_view function);
+
+/// Where the first byte is that no UTF-8 character begins with or continues rightly, or nothing in a valid text.
+std::optional<Index> find_invalid_utf8(std::string_view text);
 
 /// Appends the one to four bytes of a code point, which has to be a valid one, to `out`.
 void append_utf8(char32_t code_point, std::string& out);

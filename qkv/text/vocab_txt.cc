@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <stdexcept>
 #include <unordered_map>
 #include <utility>
 
@@ -13,17 +12,10 @@
 namespace qkv {
 namespace {
 
-struct VocabLine {
-  Index number;
-  std::size_t offset;
-};
-
 Vocab read_lines(const std::string& path) {
   const std::string text = read_text_file(path);
-  try {
-    decode_utf8(text, "vocab.txt");
-  } catch (const std::invalid_argument& error) {
-    throw FormatError(path, 0, error.what());
+  if (const auto invalid = find_invalid_utf8(text)) {
+    throw FormatError(path, static_cast<std::uint64_t>(*invalid), "text: got another byte, expected valid UTF-8");
   }
   std::vector<std::string> tokens;
   std::unordered_map<std::string, std::size_t> lines;
@@ -85,8 +77,15 @@ constexpr SpecialName kSpecialNames[] = {
     {"pad_token", "[PAD]", false}, {"mask_token", "[MASK]", false},
 };
 
-std::int32_t add_special_token(const SpecialName& name, const std::optional<JsonNode>& config,
-                               const std::string& vocab_path, TokenizerParts& parts) {
+void add_once(AddedToken token, std::int32_t id, TokenizerParts& parts) {
+  token.id = id;
+  const bool is_known = std::any_of(parts.added_tokens.begin(), parts.added_tokens.end(),
+                                    [&](const AddedToken& other) { return other.id == id; });
+  if (!is_known) parts.added_tokens.push_back(std::move(token));
+}
+
+std::optional<std::int32_t> add_special_token(const SpecialName& name, const std::optional<JsonNode>& config,
+                                              const std::string& vocab_path, TokenizerParts& parts) {
   AddedToken token = read_special_token(config ? find_child(*config, name.key) : std::nullopt, name.fallback);
   const auto id = parts.vocab.id_of(token.content);
   if (!id && name.is_required) {
@@ -94,12 +93,25 @@ std::int32_t add_special_token(const SpecialName& name, const std::optional<Json
                       std::string(name.key) + ": got no " + quote(token.content) + " in " +
                           std::to_string(parts.vocab.size()) + " lines, expected it on one");
   }
-  if (!id) return -1;
-  token.id = *id;
-  const bool is_known = std::any_of(parts.added_tokens.begin(), parts.added_tokens.end(),
-                                    [&](const AddedToken& other) { return other.id == token.id; });
-  if (!is_known) parts.added_tokens.push_back(std::move(token));
-  return *id;
+  if (id) add_once(std::move(token), *id, parts);
+  return id;
+}
+
+// The list that newer files have beside the five names. Its keys are ids as text.
+void add_listed_tokens(const JsonNode& config, TokenizerParts& parts) {
+  const auto list = find_child(config, "added_tokens_decoder");
+  if (!list) return;
+  for (const std::string& key : get_keys(*list)) {
+    const JsonNode node = get_child(*list, key);
+    AddedToken token = read_special_token(node, "");
+    token.special = get_bool_or(node, "special", false);
+    const auto id = parts.vocab.id_of(token.content);
+    if (!id || std::to_string(*id) != key) {
+      throw_bad_value(*list, "id " + quote(key) + " for " + quote(token.content),
+                      "a token and its id as in vocab.txt, or a tokenizer.json");
+    }
+    add_once(std::move(token), *id, parts);
+  }
 }
 
 }  // namespace
@@ -117,13 +129,14 @@ TokenizerParts read_vocab_txt(const std::string& vocab_path, const std::string& 
     parts.normalizer.handle_chinese_chars = get_bool_or(*config, "tokenize_chinese_chars", true);
     if (const auto strip = find_child(*config, "strip_accents")) parts.normalizer.strip_accents = get_bool(*strip);
   }
-  std::array<std::int32_t, std::size(kSpecialNames)> ids{};
+  std::array<std::optional<std::int32_t>, std::size(kSpecialNames)> ids{};
   for (std::size_t i = 0; i < ids.size(); ++i) {
     ids[i] = add_special_token(kSpecialNames[i], config, vocab_path, parts);
   }
-  parts.word_piece.unk_id = ids[0];
-  parts.before = {ids[1]};
-  parts.after = {ids[2]};
+  if (config) add_listed_tokens(*config, parts);
+  parts.word_piece.unk_id = *ids[0];
+  parts.before = {*ids[1]};
+  parts.after = {*ids[2]};
   return parts;
 }
 
