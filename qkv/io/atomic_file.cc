@@ -95,11 +95,15 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::commit() {
+void AtomicFile::finish() {
   assert(file_ >= 0);
   // EINVAL, ENOTSUP: a device or file system that knows no sync.
   if (::fsync(file_) != 0 && errno != EINVAL && errno != ENOTSUP) throw IoError(path_, "write", errno);
   if (::close(std::exchange(file_, -1)) != 0 && errno != EINTR) throw IoError(path_, "write", errno);
+}
+
+void AtomicFile::commit() {
+  if (file_ >= 0) finish();
   if (temporary_.empty()) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) throw IoError(path_, "write", errno);
   temporary_.clear();

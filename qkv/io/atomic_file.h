@@ -25,7 +25,11 @@ class AtomicFile {
   /// Appends. Errors: IoError; the file is then good for nothing but its destructor.
   void write(std::span<const std::byte> bytes);
 
-  /// The last call, once: the path now holds what was written.
+  /// Brings what was written to the disk; nothing can be appended any more. Of several files that shall appear
+  /// together, finish all before the first commit: a commit after it only renames. Errors: IoError.
+  void finish();
+
+  /// The last call, once: finishes if that was not done, and the path now holds what was written. Errors: IoError.
   void commit();
 
  private:

@@ -1,6 +1,9 @@
 #include "qkv/io/convert.h"
 
 #include <limits>
+#include <utility>
+
+#include "qkv/core/check.h"
 
 namespace qkv {
 
@@ -51,6 +54,57 @@ void convert_to_f32(FloatFormat format, std::endian order, const std::byte* from
     case FloatFormat::kF64:
       return convert_each<double>(order, from, out, [](double value) { return static_cast<float>(value); });
   }
+}
+
+namespace {
+
+template <class Stored, class T, class Convert>
+AlignedBuffer<T> convert_all(const StoredIntegers& stored, Convert convert) {
+  AlignedBuffer<T> result(stored.count);
+  for (Index i = 0; i < stored.count; ++i) {
+    result.data()[i] = convert(i, load_number<Stored>(stored.from + i * Index{sizeof(Stored)}, stored.order));
+  }
+  return result;
+}
+
+// Calls convert(place, value) for every number, with the value in the file's own type.
+template <class T, class Convert>
+AlignedBuffer<T> convert_integers(const StoredIntegers& stored, Convert convert) {
+  const bool is_signed = stored.format.kind == IntegerFormat::Kind::kSigned;
+  switch (stored.format.bytes) {
+    case 1:
+      return is_signed ? convert_all<std::int8_t, T>(stored, convert) : convert_all<std::uint8_t, T>(stored, convert);
+    case 2:
+      return is_signed ? convert_all<std::int16_t, T>(stored, convert) : convert_all<std::uint16_t, T>(stored, convert);
+    case 4:
+      return is_signed ? convert_all<std::int32_t, T>(stored, convert) : convert_all<std::uint32_t, T>(stored, convert);
+    default:
+      return is_signed ? convert_all<std::int64_t, T>(stored, convert) : convert_all<std::uint64_t, T>(stored, convert);
+  }
+}
+
+// + shows a byte as a number.
+template <class Stored>
+[[noreturn]] void refuse(const StoredIntegers& stored, Index place, Stored value, const char* expected) {
+  throw_invalid(stored.function, "value " + std::to_string(place) + " of " + stored.name, +value, expected);
+}
+
+}  // namespace
+
+AlignedBuffer<Index> convert_to_index(const StoredIntegers& stored) {
+  return convert_integers<Index>(stored, [&](Index i, auto value) {
+    if (!std::in_range<Index>(value)) [[unlikely]]
+      refuse(stored, i, value, "below 2^63");
+    return static_cast<Index>(value);
+  });
+}
+
+AlignedBuffer<bool> convert_to_bool(const StoredIntegers& stored) {
+  return convert_integers<bool>(stored, [&](Index i, auto value) {
+    if (value != 0 && value != 1) [[unlikely]]
+      refuse(stored, i, value, "0 or 1");
+    return value == 1;
+  });
 }
 
 }  // namespace qkv

@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string>
 
+#include "qkv/core/aligned_buffer.h"
 #include "qkv/core/index.h"
 
 namespace qkv {
@@ -34,5 +36,28 @@ float f32_from_bf16(std::uint16_t bits);
 /// Edge: F64 is rounded to nearest, ties to even; beyond the range of float it becomes an infinity. The others are
 /// exact.
 void convert_to_f32(FloatFormat format, std::endian order, const std::byte* from, std::span<float> out);
+
+/// The formats of whole numbers that files hold. A bool is a byte that is 0 or 1.
+struct IntegerFormat {
+  enum class Kind { kBool, kSigned, kUnsigned };
+  Kind kind;
+  Index bytes;  ///< 1, 2, 4 or 8.
+};
+
+/// Packed whole numbers in a file, and what an error calls them.
+struct StoredIntegers {
+  IntegerFormat format;
+  std::endian order;
+  const std::byte* from;  ///< At any alignment.
+  Index count;
+  std::string function;  ///< Who was asked: "NpyFile::to_index".
+  std::string name;      ///< What they are: the path of the file, the tensor.
+};
+
+/// Errors: std::invalid_argument for a value >= 2^63.
+AlignedBuffer<Index> convert_to_index(const StoredIntegers& stored);
+
+/// Errors: std::invalid_argument for a value that is neither 0 nor 1.
+AlignedBuffer<bool> convert_to_bool(const StoredIntegers& stored);
 
 }  // namespace qkv

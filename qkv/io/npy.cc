@@ -42,31 +42,6 @@ TensorValues<T> in_order(const NpyHeader& header, AlignedBuffer<T> stored) {
   return {header.shape, is_row_major ? std::move(stored) : to_row_major(std::move(stored), header.shape)};
 }
 
-template <class Stored, class Visit>
-void visit_each(const std::byte* from, std::endian order, Index count, Visit visit) {
-  for (Index i = 0; i < count; ++i) visit(i, load_number<Stored>(from + i * Index{sizeof(Stored)}, order));
-}
-
-// Calls visit(place in the file, value) for every integer, in the file's own type.
-template <class Visit>
-void visit_integers(NpyDtype dtype, const std::byte* from, Index count, Visit visit) {
-  const bool is_signed = dtype.kind == NpyDtype::Kind::kSigned;
-  switch (dtype.bytes) {
-    case 1:
-      return is_signed ? visit_each<std::int8_t>(from, dtype.order, count, visit)
-                       : visit_each<std::uint8_t>(from, dtype.order, count, visit);
-    case 2:
-      return is_signed ? visit_each<std::int16_t>(from, dtype.order, count, visit)
-                       : visit_each<std::uint16_t>(from, dtype.order, count, visit);
-    case 4:
-      return is_signed ? visit_each<std::int32_t>(from, dtype.order, count, visit)
-                       : visit_each<std::uint32_t>(from, dtype.order, count, visit);
-    default:
-      return is_signed ? visit_each<std::int64_t>(from, dtype.order, count, visit)
-                       : visit_each<std::uint64_t>(from, dtype.order, count, visit);
-  }
-}
-
 FloatFormat float_format(NpyDtype dtype) {
   return dtype.bytes == 2 ? FloatFormat::kF16 : dtype.bytes == 4 ? FloatFormat::kF32 : FloatFormat::kF64;
 }
@@ -89,54 +64,61 @@ TensorValues<Index> NpyFile::to_index() const {
   const auto kind = header_.dtype.kind;
   check(kind == NpyDtype::Kind::kSigned || kind == NpyDtype::Kind::kUnsigned, "NpyFile::to_index", "dtype of " + path(),
         in_quotes(descr()), "an integer dtype, i1 to i8 or u1 to u8");
-  return convert_integers<Index>([&](Index i, auto value) {
-    check(std::in_range<Index>(value), "NpyFile::to_index", "value " + std::to_string(i) + " of " + path(), value,
-          "below 2^63");
-    return static_cast<Index>(value);
-  });
+  return in_order(header_, convert_to_index(integers("NpyFile::to_index")));
 }
 
 TensorValues<bool> NpyFile::to_bool() const {
   check(header_.dtype.kind != NpyDtype::Kind::kFloat, "NpyFile::to_bool", "dtype of " + path(), in_quotes(descr()),
         "bool, or an integer dtype that holds 0 and 1");
-  return convert_integers<bool>([&](Index i, auto value) {
-    check(value == 0 || value == 1, "NpyFile::to_bool", "value " + std::to_string(i) + " of " + path(), +value,
-          "0 or 1");
-    return value == 1;
-  });
+  return in_order(header_, convert_to_bool(integers("NpyFile::to_bool")));
 }
 
-template <class T, class Convert>
-TensorValues<T> NpyFile::convert_integers(Convert convert) const {
-  AlignedBuffer<T> stored(*checked_num_elements(shape()));
-  visit_integers(header_.dtype, file_.bytes().data() + header_.data_begin, stored.size(),
-                 [&](Index i, auto value) { stored.data()[i] = convert(i, value); });
-  return in_order(header_, std::move(stored));
+StoredIntegers NpyFile::integers(const char* function) const {
+  const NpyDtype dtype = header_.dtype;
+  const auto kind = dtype.kind == NpyDtype::Kind::kBool     ? IntegerFormat::Kind::kBool
+                    : dtype.kind == NpyDtype::Kind::kSigned ? IntegerFormat::Kind::kSigned
+                                                            : IntegerFormat::Kind::kUnsigned;
+  return {.format = {kind, dtype.bytes},
+          .order = dtype.order,
+          .from = file_.bytes().data() + header_.data_begin,
+          .count = *checked_num_elements(shape()),
+          .function = function,
+          .name = path()};
 }
 
-void write_npy(const std::string& path, std::span<const Index> shape, std::span<const float> values) {
-  const auto count = checked_num_elements(shape);
-  const bool is_shape =
-      shape.size() <= kMaxRank && std::ranges::all_of(shape, [](Index length) { return length >= 0; });
-  check(is_shape && count == static_cast<Index>(values.size()), "write_npy", "shape", to_string(shape),
-        "a shape of " + std::to_string(values.size()) + " values");
+namespace {
 
+std::string written_header(std::span<const Index> shape) {
   std::string tuple;
   for (Index length : shape) tuple.append(tuple.empty() ? "" : ", ").append(std::to_string(length));
   if (shape.size() == 1) tuple += ',';
-  const char order = std::endian::native == std::endian::little ? '<' : '>';
-  std::string dict = "{'descr': '" + std::string(1, order) + "f4', 'fortran_order': False, 'shape': (" + tuple + "), }";
+  const char* order = std::endian::native == std::endian::little ? "<" : ">";
+  std::string dict = std::string("{'descr': '") + order + "f4', 'fortran_order': False, 'shape': (" + tuple + "), }";
   // The format asks that the values begin at a multiple of 64 and that a line end stands before them.
   constexpr Index kAlignment = 64, kPrefix = 10;
   const Index length = round_up(kPrefix + static_cast<Index>(dict.size()) + 1, kAlignment) - kPrefix;
   dict.resize(static_cast<std::size_t>(length - 1), ' ');
   std::string header = "\x93NUMPY\x01";
   header += {'\0', static_cast<char>(length & 0xff), static_cast<char>(length >> 8)};
-  header += dict + '\n';
+  return header + dict + '\n';
+}
 
-  AtomicFile file(path);
+}  // namespace
+
+void write_npy(AtomicFile& file, std::span<const Index> shape, std::span<const float> values) {
+  const auto count = checked_num_elements(shape);
+  const bool is_shape =
+      shape.size() <= kMaxRank && std::ranges::all_of(shape, [](Index length) { return length >= 0; });
+  check(is_shape && count == static_cast<Index>(values.size()), "write_npy", "shape", to_string(shape),
+        "a shape of " + std::to_string(values.size()) + " values");
+  const std::string header = written_header(shape);
   file.write(std::as_bytes(std::span(header)));
   file.write(std::as_bytes(values));
+}
+
+void write_npy(const std::string& path, std::span<const Index> shape, std::span<const float> values) {
+  AtomicFile file(path);
+  write_npy(file, shape, values);
   file.commit();
 }
 

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "qkv/core/index.h"
+#include "qkv/io/atomic_file.h"
+#include "qkv/io/convert.h"
 #include "qkv/io/mapped_file.h"
 #include "qkv/io/npy_header.h"
 #include "qkv/io/tensor_values.h"
@@ -36,8 +38,7 @@ class NpyFile {
   TensorValues<bool> to_bool() const;
 
  private:
-  template <class T, class Convert>
-  TensorValues<T> convert_integers(Convert convert) const;
+  StoredIntegers integers(const char* function) const;
 
   MappedFile file_;
   NpyHeader header_;
@@ -47,5 +48,8 @@ class NpyFile {
 /// says. Errors: std::invalid_argument unless shape has at most kMaxRank lengths >= 0 whose product is values.size();
 /// IoError.
 void write_npy(const std::string& path, std::span<const Index> shape, std::span<const float> values);
+
+/// The same into a file that the caller commits, for several files that shall appear together.
+void write_npy(AtomicFile& file, std::span<const Index> shape, std::span<const float> values);
 
 }  // namespace qkv

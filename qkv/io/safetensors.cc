@@ -49,6 +49,30 @@ TensorValues<float> SafetensorsFile::load_f32(const std::string& name) const {
   return result;
 }
 
+TensorValues<Index> SafetensorsFile::load_index(const std::string& name) const {
+  const SafetensorsInfo& tensor = info(name);
+  const auto format = safetensors_integer_format(tensor.dtype);
+  check(format && format->kind != IntegerFormat::Kind::kBool, "SafetensorsFile::load_index",
+        "dtype of " + in_quotes(name) + " in " + path(), tensor.dtype, "I8 to I64 or U8 to U64");
+  return {tensor.shape, convert_to_index(integers(tensor, "SafetensorsFile::load_index"))};
+}
+
+TensorValues<bool> SafetensorsFile::load_bool(const std::string& name) const {
+  const SafetensorsInfo& tensor = info(name);
+  check(safetensors_integer_format(tensor.dtype).has_value(), "SafetensorsFile::load_bool",
+        "dtype of " + in_quotes(name) + " in " + path(), tensor.dtype, "BOOL, or an integer dtype that holds 0 and 1");
+  return {tensor.shape, convert_to_bool(integers(tensor, "SafetensorsFile::load_bool"))};
+}
+
+StoredIntegers SafetensorsFile::integers(const SafetensorsInfo& tensor, const char* function) const {
+  return {.format = *safetensors_integer_format(tensor.dtype),
+          .order = std::endian::little,
+          .from = file_.bytes().data() + tensor.begin,
+          .count = *checked_num_elements(tensor.shape),
+          .function = function,
+          .name = in_quotes(tensor.name) + " in " + path()};
+}
+
 void SafetensorsFile::check_shape(const SafetensorsInfo& tensor, std::span<const Index> expected) const {
   check(std::ranges::equal(tensor.shape, expected), "SafetensorsFile::load",
         "shape of " + in_quotes(tensor.name) + " in " + path(), to_string(tensor.shape), to_string(expected));

@@ -57,7 +57,13 @@ class SafetensorsFile {
   /// The same for any rank and shape.
   TensorValues<float> load_f32(const std::string& name) const;
 
+  /// Any integer dtype. Errors: std::invalid_argument for another dtype, or a value >= 2^63.
+  TensorValues<Index> load_index(const std::string& name) const;
+  /// BOOL, and any integer dtype that holds only 0 and 1. Errors: std::invalid_argument for any other.
+  TensorValues<bool> load_bool(const std::string& name) const;
+
  private:
+  StoredIntegers integers(const SafetensorsInfo& tensor, const char* function) const;
   void check_float(const SafetensorsInfo& tensor) const;
   void check_shape(const SafetensorsInfo& tensor, std::span<const Index> expected) const;
   void read_f32(const SafetensorsInfo& tensor, std::span<float> out) const;

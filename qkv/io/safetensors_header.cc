@@ -24,32 +24,46 @@ constexpr std::uint64_t kMaxHeader = 100'000'000;  // the reference library's li
 struct Dtype {
   std::string_view name;
   Index bits;
-  std::optional<FloatFormat> float_format;
+  std::optional<FloatFormat> float_format = std::nullopt;
+  std::optional<IntegerFormat::Kind> integer_kind = std::nullopt;
 };
 
+constexpr Dtype float_dtype(std::string_view name, Index bits, FloatFormat format) {
+  return {.name = name, .bits = bits, .float_format = format};
+}
+
+constexpr Dtype integer_dtype(std::string_view name, Index bits, IntegerFormat::Kind kind) {
+  return {.name = name, .bits = bits, .integer_kind = kind};
+}
+
+// A dtype that can be listed and whose bytes can be had, but not converted.
+constexpr Dtype other_dtype(std::string_view name, Index bits) {
+  return {.name = name, .bits = bits};
+}
+
 constexpr std::array kDtypes = {
-    Dtype{"BOOL", 8, {}},
-    Dtype{"F4", 4, {}},
-    Dtype{"F6_E2M3", 6, {}},
-    Dtype{"F6_E3M2", 6, {}},
-    Dtype{"U8", 8, {}},
-    Dtype{"I8", 8, {}},
-    Dtype{"F8_E5M2", 8, {}},
-    Dtype{"F8_E4M3", 8, {}},
-    Dtype{"F8_E8M0", 8, {}},
-    Dtype{"F8_E4M3FNUZ", 8, {}},
-    Dtype{"F8_E5M2FNUZ", 8, {}},
-    Dtype{"I16", 16, {}},
-    Dtype{"U16", 16, {}},
-    Dtype{"F16", 16, FloatFormat::kF16},
-    Dtype{"BF16", 16, FloatFormat::kBf16},
-    Dtype{"I32", 32, {}},
-    Dtype{"U32", 32, {}},
-    Dtype{"F32", 32, FloatFormat::kF32},
-    Dtype{"C64", 64, {}},
-    Dtype{"I64", 64, {}},
-    Dtype{"U64", 64, {}},
-    Dtype{"F64", 64, FloatFormat::kF64},
+    integer_dtype("BOOL", 8, IntegerFormat::Kind::kBool),
+    other_dtype("F4", 4),
+    other_dtype("F6_E2M3", 6),
+    other_dtype("F6_E3M2", 6),
+    integer_dtype("U8", 8, IntegerFormat::Kind::kUnsigned),
+    integer_dtype("I8", 8, IntegerFormat::Kind::kSigned),
+    other_dtype("F8_E5M2", 8),
+    other_dtype("F8_E4M3", 8),
+    other_dtype("F8_E8M0", 8),
+    other_dtype("F8_E4M3FNUZ", 8),
+    other_dtype("F8_E5M2FNUZ", 8),
+    integer_dtype("I16", 16, IntegerFormat::Kind::kSigned),
+    integer_dtype("U16", 16, IntegerFormat::Kind::kUnsigned),
+    float_dtype("F16", 16, FloatFormat::kF16),
+    float_dtype("BF16", 16, FloatFormat::kBf16),
+    integer_dtype("I32", 32, IntegerFormat::Kind::kSigned),
+    integer_dtype("U32", 32, IntegerFormat::Kind::kUnsigned),
+    float_dtype("F32", 32, FloatFormat::kF32),
+    other_dtype("C64", 64),
+    integer_dtype("I64", 64, IntegerFormat::Kind::kSigned),
+    integer_dtype("U64", 64, IntegerFormat::Kind::kUnsigned),
+    float_dtype("F64", 64, FloatFormat::kF64),
 };
 
 const Dtype* find_dtype(std::string_view name) {
@@ -307,6 +321,12 @@ SafetensorsHeader parse_safetensors_header(const std::string& path, std::span<co
 std::optional<FloatFormat> safetensors_float_format(std::string_view dtype) {
   const Dtype* found = find_dtype(dtype);
   return found ? found->float_format : std::nullopt;
+}
+
+std::optional<IntegerFormat> safetensors_integer_format(std::string_view dtype) {
+  const Dtype* found = find_dtype(dtype);
+  if (!found || !found->integer_kind) return std::nullopt;
+  return IntegerFormat{*found->integer_kind, found->bits / 8};
 }
 
 }  // namespace qkv

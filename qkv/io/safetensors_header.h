@@ -32,7 +32,10 @@ struct SafetensorsHeader {
 /// Cost: O(length of the header) time and memory; nothing is allocated by a number that the file only claims.
 SafetensorsHeader parse_safetensors_header(const std::string& path, std::span<const std::byte> file);
 
-/// The float format of a dtype that qkv can read as float, else nothing.
+/// The format of a dtype that qkv can read as float (F16, BF16, F32, F64), else nothing.
 std::optional<FloatFormat> safetensors_float_format(std::string_view dtype);
+
+/// The format of a dtype that qkv can read as whole numbers (BOOL, I8 to I64, U8 to U64), else nothing.
+std::optional<IntegerFormat> safetensors_integer_format(std::string_view dtype);
 
 }  // namespace qkv

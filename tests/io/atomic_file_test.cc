@@ -88,6 +88,28 @@ TEST(AtomicFile, ReplacesAFileOnlyAtCommit) {
   EXPECT_THAT(folder.names(), ElementsAre("x"));
 }
 
+TEST(AtomicFile, FinishedWithoutCommitLeavesTheOldFile) {
+  const TempFolder folder;
+  const auto path = folder.write("x", "old");
+  {
+    AtomicFile file(path);
+    write_text(file, "new");
+    file.finish();
+  }
+  EXPECT_EQ(read_all(path), "old");
+  EXPECT_THAT(folder.names(), ElementsAre("x"));
+}
+
+TEST(AtomicFile, MayBeFinishedBeforeTheCommit) {
+  const TempFolder folder;
+  AtomicFile file(folder.file("x"));
+  write_text(file, "text");
+  file.finish();
+  EXPECT_FALSE(std::filesystem::exists(folder.file("x")));
+  file.commit();
+  EXPECT_EQ(read_all(folder.file("x")), "text");
+}
+
 TEST(AtomicFile, LeavesNothingBehindWithoutCommit) {
   const TempFolder folder;
   { AtomicFile file(folder.file("x")); }

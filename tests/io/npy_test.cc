@@ -240,6 +240,15 @@ TEST(WriteNpy, RefusesShapesThatDoNotFitTheValues) {
   EXPECT_THAT(folder.names(), IsEmpty());
 }
 
+TEST(WriteNpy, WritesIntoAFileThatTheCallerCommits) {
+  const TempFolder folder;
+  AtomicFile file(folder.file("x"));
+  write_npy(file, std::vector<Index>{2}, std::vector<float>{1, 2});
+  EXPECT_FALSE(std::filesystem::exists(folder.file("x")));
+  file.commit();
+  EXPECT_THAT(list(NpyFile(folder.file("x")).to_f32()), ElementsAre(1, 2));
+}
+
 TEST(WriteNpy, LeavesNothingBehindWhenItFails) {
   const TempFolder folder;
   EXPECT_EQ(error_of<IoError>([&] { write_npy(folder.file(""), {}, std::vector<float>{1}); }).code().value(), EISDIR);

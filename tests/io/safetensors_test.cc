@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <utility>
 
 #include "qkv/core/error.h"
@@ -41,8 +42,10 @@ struct OpenFile {
   explicit OpenFile(const std::string& content) : file(folder.write("x.safetensors", content)) {}
 };
 
-std::vector<float> list(const TensorValues<float>& tensor) {
-  return {tensor.values.data(), tensor.values.data() + tensor.values.size()};
+template <class T>
+std::vector<T> list(const TensorValues<T>& tensor) {
+  const T* begin = tensor.values.data();
+  return std::vector<T>(begin, begin + tensor.values.size());
 }
 
 TEST(SafetensorsFile, ListsTensorsInTheOrderOfTheirData) {
@@ -94,6 +97,61 @@ TEST(SafetensorsFile, GivesRawBytesOfAnyDtype) {
   const OpenFile open(mixed_file());
   EXPECT_THAT(open.file.bytes("byte"), ElementsAre(std::byte{7}));
   EXPECT_THAT(open.file.bytes("empty"), IsEmpty());
+}
+
+// A file of one tensor "x" of rank 1.
+std::string file_of(const std::string& dtype, Index count, const std::string& data) {
+  return safetensors(R"({"x":{"dtype":")" + dtype + R"(","shape":[)" + std::to_string(count) +
+                         R"(],"data_offsets":[0,)" + std::to_string(data.size()) + "]}}",
+                     data);
+}
+
+template <class T>
+void expect_integers(const std::string& dtype) {
+  const T low = std::numeric_limits<T>::min();
+  const T high = sizeof(T) == 8 ? static_cast<T>(std::numeric_limits<Index>::max()) : std::numeric_limits<T>::max();
+  const OpenFile open(file_of(dtype, 3, little_endian(std::vector<T>{low, 3, high})));
+  EXPECT_THAT(list(open.file.load_index("x")), ElementsAre(static_cast<Index>(low), 3, static_cast<Index>(high)))
+      << dtype;
+}
+
+TEST(SafetensorsFile, LoadsIntegersOfEachWidthAndSign) {
+  expect_integers<std::int8_t>("I8");
+  expect_integers<std::int16_t>("I16");
+  expect_integers<std::int32_t>("I32");
+  expect_integers<std::int64_t>("I64");
+  expect_integers<std::uint8_t>("U8");
+  expect_integers<std::uint16_t>("U16");
+  expect_integers<std::uint32_t>("U32");
+  expect_integers<std::uint64_t>("U64");
+}
+
+TEST(SafetensorsFile, RefusesIntegersBeyondInt64) {
+  const OpenFile open(file_of("U64", 1, little_endian(std::uint64_t{1} << 63)));
+  EXPECT_THAT(error_of<std::invalid_argument>([&] { open.file.load_index("x"); }).what(),
+              HasSubstr("value 0 of \"x\" in " + open.file.path() + ": got 9223372036854775808, expected below 2^63"));
+}
+
+TEST(SafetensorsFile, LoadsBoolsAndIntegersOfZeroAndOne) {
+  EXPECT_THAT(list(OpenFile(file_of("BOOL", 3, std::string("\0\1\1", 3))).file.load_bool("x")),
+              ElementsAre(false, true, true));
+  EXPECT_THAT(list(OpenFile(file_of("I16", 2, std::string("\1\0\0\0", 4))).file.load_bool("x")),
+              ElementsAre(true, false));
+}
+
+TEST(SafetensorsFile, RefusesBoolsThatAreNeitherZeroNorOne) {
+  for (const char* dtype : {"BOOL", "U8"}) {
+    const OpenFile open(file_of(dtype, 2, "\1\2"));
+    EXPECT_THAT(error_of<std::invalid_argument>([&] { open.file.load_bool("x"); }).what(),
+                HasSubstr("got 2, expected 0 or 1"));
+  }
+}
+
+TEST(SafetensorsFile, NamesTheDtypeThatIsNoIntegerOrBool) {
+  const OpenFile floats(file_of("F32", 1, little_endian(1.f))), bools(file_of("BOOL", 1, "\1"));
+  EXPECT_THAT(error_of<std::invalid_argument>([&] { floats.file.load_index("x"); }).what(), HasSubstr("got F32"));
+  EXPECT_THAT(error_of<std::invalid_argument>([&] { floats.file.load_bool("x"); }).what(), HasSubstr("got F32"));
+  EXPECT_THAT(error_of<std::invalid_argument>([&] { bools.file.load_index("x"); }).what(), HasSubstr("got BOOL"));
 }
 
 TEST(SafetensorsFile, NamesTheTensorAndBothShapesWhenTheyDiffer) {
