@@ -14,8 +14,7 @@ void attention_into(const AttentionOutput& output, CView<4> q, CView<4> k, CView
   const auto args = resolve(q, k, v, options, default_q_start);
   const kernels::AttentionOut<float> out{output.out, output.lse, output.entropy, output.attn_weights};
 
-  const auto forward =
-      kernels::plan_attention_forward(args.batch(), args.num_heads(), args.q_len(), args.head_dim(), args.v_head_dim());
+  const auto forward = kernels::plan_attention_forward(forward_shape(shapes, options));
   Executor& executor = options.executor ? *options.executor : default_executor();
   float* const scratch = workspace.reserve(forward.workspace_floats * executor.num_workers());
   executor.run(forward.num_tasks, [&](Index task, Index worker) {

@@ -7,8 +7,16 @@
 
 #include "qkv/core/executor.h"
 #include "qkv/core/tensor_view.h"
+#include "qkv/kernels/attention_args.h"
 
 namespace qkv {
+
+/// How alike a query and a key are, before scale: DotScoring{} (the default), CosineScoring{} or AdditiveScoring{w_q,
+/// w_k, w_v}.
+using kernels::CosineScoring;
+using kernels::DotScoring;
+using AdditiveScoring = kernels::AdditiveScoring<float>;
+using Scoring = kernels::Scoring<float>;
 
 /// Sliding window: a query at position p sees keys p-left .. p+right, itself included. Absent = unlimited on that side.
 struct Window {
@@ -55,7 +63,8 @@ struct Observe {
 
 /// Everything about a call that is not q, k and v. Filled with designated initialisers; borrows what it points to.
 struct AttentionOptions {
-  /// Multiplier of q.k; absent: 1/sqrt(head_dim).
+  Scoring scoring = DotScoring{};
+  /// Multiplier of the score; absent: 1/sqrt(head_dim) for DotScoring, else 1. Plain dot product: scale = 1.
   std::optional<double> scale = std::nullopt;
   /// scores = softcap * tanh(scores / softcap), after scale and before attn_bias; must be > 0.
   std::optional<double> softcap = std::nullopt;

@@ -60,6 +60,24 @@ void check_q_start(const std::variant<Index, TensorView<const Index, 1>>& q_star
   for (Index b = 0; b < batch; ++b) check_position(per_batch(b));
 }
 
+template <int Rank>
+void check_last_stride(const char* name, const TensorView<const float, Rank>& view) {
+  if (view.shape(Rank - 1) > 1 && view.stride(Rank - 1) != 1)
+    throw_invalid(kFunction, std::string(name) + ".stride[" + std::to_string(Rank - 1) + "] (last axis)",
+                  view.stride(Rank - 1), 1);
+}
+
+void check_additive(const AdditiveScoring& scoring, const AttentionShapes& shapes) {
+  const Index hidden_dim = scoring.w_v.shape(0);
+  check(hidden_dim >= 1, kFunction, "w_v.shape[0] (hidden_dim)", hidden_dim, ">= 1");
+  check_as_in("w_q.shape[0] (hidden_dim)", scoring.w_q.shape(0), hidden_dim, "w_v");
+  check_as_in("w_k.shape[0] (hidden_dim)", scoring.w_k.shape(0), hidden_dim, "w_v");
+  check_as_in("w_q.shape[1] (head_dim)", scoring.w_q.shape(1), shapes.q[3], "q");
+  check_as_in("w_k.shape[1] (head_dim)", scoring.w_k.shape(1), shapes.k[3], "k");
+  check_last_stride<2>("w_q", scoring.w_q);
+  check_last_stride<2>("w_k", scoring.w_k);
+}
+
 // The mask with all four axes at full length; a broadcast axis gets stride 0.
 template <class T>
 TensorView<const T, 4> broadcast(TensorView<const T, 4> mask, const Shape<4>& full) {
@@ -67,13 +85,6 @@ TensorView<const T, 4> broadcast(TensorView<const T, 4> mask, const Shape<4>& fu
   for (int axis = 0; axis < 4; ++axis)
     if (mask.shape(axis) == 1) strides[axis] = 0;
   return {mask.data(), full, strides};
-}
-
-template <int Rank>
-void check_last_stride(const char* name, const TensorView<const float, Rank>& view) {
-  if (view.shape(Rank - 1) > 1 && view.stride(Rank - 1) != 1)
-    throw_invalid(kFunction, std::string(name) + ".stride[" + std::to_string(Rank - 1) + "] (last axis)",
-                  view.stride(Rank - 1), 1);
 }
 
 template <int Rank>
@@ -89,8 +100,12 @@ void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options
   check_as_in("k.shape[0] (batch)", k[0], q[0], "q");
   check_as_in("v.shape[0] (batch)", v[0], q[0], "q");
   check(q[3] >= 1, kFunction, "q.shape[3] (head_dim)", q[3], ">= 1");
+  check(k[3] >= 1, kFunction, "k.shape[3] (head_dim)", k[3], ">= 1");
   check(v[3] >= 1, kFunction, "v.shape[3] (v_head_dim)", v[3], ">= 1");
-  check_as_in("k.shape[3] (head_dim)", k[3], q[3], "q");
+  if (const auto* additive = std::get_if<AdditiveScoring>(&options.scoring))
+    check_additive(*additive, shapes);  // whose w_k brings keys of any width to the width of the hidden layer
+  else
+    check_as_in("k.shape[3] (head_dim)", k[3], q[3], "q");
   check_as_in("v.shape[2] (kv_len)", v[2], k[2], "k");
   check_as_in("v.shape[1] (num_kv_heads)", v[1], k[1], "k");
   if (k[1] > 0 ? q[1] % k[1] != 0 : q[1] != 0)
@@ -125,7 +140,10 @@ kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const 
   }
 
   kernels::AttentionArgs<float> args{.q = q, .k = k, .v = v, .q_start = q_start};
-  args.scale = static_cast<float>(options.scale.value_or(1 / std::sqrt(static_cast<double>(q.shape(3)))));
+  args.scoring = options.scoring;
+  const bool is_dot = std::holds_alternative<DotScoring>(options.scoring);
+  const double default_scale = is_dot ? 1 / std::sqrt(static_cast<double>(q.shape(3))) : 1;
+  args.scale = static_cast<float>(options.scale.value_or(default_scale));
   if (options.softcap) args.softcap = static_cast<float>(*options.softcap);
   if (options.attn_bias) args.attn_bias = broadcast(*options.attn_bias, shapes.attn_weights());
   if (options.mask.keep) args.keep = broadcast(*options.mask.keep, shapes.attn_weights());
@@ -143,6 +161,18 @@ kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const 
         lengths.data(), {batch, q.shape(2)}, {lengths.stride(0), lengths.shape(1) == 1 ? 0 : lengths.stride(1)}};
   }
   return args;
+}
+
+kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const AttentionOptions& options) {
+  const auto& [q, k, v] = shapes;
+  const auto* additive = std::get_if<AdditiveScoring>(&options.scoring);
+  return {.batch = q[0],
+          .num_heads = q[1],
+          .q_len = q[2],
+          .head_dim = q[3],
+          .k_head_dim = k[3],
+          .v_head_dim = v[3],
+          .hidden_dim = additive ? additive->w_v.shape(0) : 0};
 }
 
 void check_output(const AttentionOutput& output, const AttentionShapes& shapes, const Observe& observe) {

@@ -3,6 +3,7 @@
 #include "qkv/attention/options.h"
 #include "qkv/attention/result.h"
 #include "qkv/kernels/attention_args.h"
+#include "qkv/kernels/attention_forward.h"
 
 namespace qkv {
 
@@ -23,6 +24,9 @@ void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options
 /// `default_q_start` is storage for the default position of query 0 and must outlive the result.
 kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
                                       Index& default_q_start);
+
+/// What the kernel's plan depends on.
+kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const AttentionOptions& options);
 
 /// Checks that `output` has the right shapes, strides, and a place for everything options.observe asks for.
 void check_output(const AttentionOutput& output, const AttentionShapes& shapes, const Observe& observe);

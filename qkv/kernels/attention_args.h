@@ -1,16 +1,36 @@
 #pragma once
 
 #include <optional>
+#include <variant>
 
 #include "qkv/core/tensor_view.h"
 
 namespace qkv::kernels {
+
+/// score = q . k. Default scale 1 / sqrt(head_dim); with scale = 1 it is the plain dot product.
+struct DotScoring {};
+
+/// score = q . k / (|q| |k|), 0 where a norm is 0. Default scale 1.
+struct CosineScoring {};
+
+/// score = w_v . tanh(w_q q + w_k k), the score of a small network (Bahdanau et al., arXiv:1409.0473). Default scale 1.
+/// Borrows.
+template <class T>
+struct AdditiveScoring {
+  TensorView<const T, 2> w_q;  ///< [hidden_dim, head_dim]
+  TensorView<const T, 2> w_k;  ///< [hidden_dim, head_dim of k], which may differ from that of q
+  TensorView<const T, 1> w_v;  ///< [hidden_dim]
+};
+
+template <class T>
+using Scoring = std::variant<DotScoring, CosineScoring, AdditiveScoring<T>>;
 
 /// One attention call after attention/resolve: every shape agrees, every default is filled in, every mask has the full
 /// shape [batch, num_heads, q_len, kv_len] (broadcast axes have stride 0). Kernels trust it and check nothing.
 template <class T>
 struct AttentionArgs {
   TensorView<const T, 4> q, k, v;
+  Scoring<T> scoring = DotScoring{};
   T scale = 1;
   std::optional<T> softcap = std::nullopt;
   std::optional<TensorView<const T, 4>> attn_bias = std::nullopt;
@@ -25,9 +45,12 @@ struct AttentionArgs {
   Index num_heads() const { return q.shape(1); }
   Index q_len() const { return q.shape(2); }
   Index head_dim() const { return q.shape(3); }
+  Index k_head_dim() const { return k.shape(3); }
   Index kv_len() const { return k.shape(2); }
   Index v_head_dim() const { return v.shape(3); }
   Index group_size() const { return q.shape(1) / k.shape(1); }
+  /// The score function of `additive`, or null.
+  const AdditiveScoring<T>* additive() const { return std::get_if<AdditiveScoring<T>>(&scoring); }
 };
 
 /// Where a kernel writes.

@@ -25,8 +25,15 @@ constexpr Index kEnoughTasks = 16;
 /// Q^T and O^T of all panels of a task stay below this: half of a 512 KiB L2.
 constexpr Index kPanelFloats = 64 * 1024;
 
-Index floats_per_panel(Index head_dim, Index v_head_dim) {
-  return (head_dim + v_head_dim + 3) * kMaxPanelWidth;
+Index floats_per_panel(const ForwardShape& shape) {
+  return (shape.head_dim + shape.v_head_dim + 3 + 2 * shape.hidden_dim) * kMaxPanelWidth;
+}
+
+// Of the scores, the bias, the copy of the values, and what scoring keeps of the keys.
+Index floats_per_worker(const ForwardShape& shape) {
+  const Index hidden = hidden_chunks(shape.hidden_dim) * kMaxPanelWidth;
+  return kKeyTile * (2 * kMaxPanelWidth + round_up(shape.v_head_dim, kMaxPanelWidth)) +
+         round_up(kKeyTile, kMaxPanelWidth) + hidden * (shape.k_head_dim + 2 * kKeyTile);
 }
 
 // Where panel p lies. All panels are three vectors wide, except that the last ones cover what is left: a remainder of
@@ -46,18 +53,17 @@ PanelCut cut_panel(Index q_len, Index num_panels, Index p) {
   return {first, std::min(left, kMaxPanelWidth)};
 }
 
-ForwardPlan plan(Index batch, Index num_heads, Index q_len, Index head_dim, Index v_head_dim) {
+ForwardPlan plan(const ForwardShape& shape) {
   ForwardPlan plan;
-  plan.num_panels = ceil_div(q_len, kMaxPanelWidth);
-  const Index heads = batch * num_heads;
-  if (heads == 0 || q_len == 0) return plan;
-  const Index fitting = std::max<Index>(1, kPanelFloats / floats_per_panel(head_dim, v_head_dim));
+  plan.num_panels = ceil_div(shape.q_len, kMaxPanelWidth);
+  const Index heads = shape.batch * shape.num_heads;
+  if (heads == 0 || shape.q_len == 0) return plan;
+  const Index fitting = std::max<Index>(1, kPanelFloats / floats_per_panel(shape));
   const Index wanted_cuts = std::min(plan.num_panels, ceil_div(kEnoughTasks, heads));
   plan.panels_per_task = std::min({kPanelsPerTask, fitting, ceil_div(plan.num_panels, wanted_cuts)});
   plan.tasks_per_head = ceil_div(plan.num_panels, plan.panels_per_task);
   plan.num_tasks = heads * plan.tasks_per_head;
-  plan.workspace_floats = plan.panels_per_task * floats_per_panel(head_dim, v_head_dim) +
-                          kKeyTile * (2 * kMaxPanelWidth + round_up(v_head_dim, kMaxPanelWidth));
+  plan.workspace_floats = plan.panels_per_task * floats_per_panel(shape) + floats_per_worker(shape);
   return plan;
 }
 
@@ -70,6 +76,21 @@ class Carver {
  private:
   float* next_;
 };
+
+TileScratch carve_scratch(const AttentionArgs<float>& args, Carver& carver) {
+  TileScratch scratch;
+  scratch.scores = carver.take(kKeyTile * kMaxPanelWidth);
+  scratch.bias = carver.take(kKeyTile * kMaxPanelWidth);
+  scratch.values = carver.take(kKeyTile * round_up(args.v_head_dim(), kMaxPanelWidth));
+  scratch.keys.inverse_norms = carver.take(round_up(kKeyTile, kMaxPanelWidth));
+  if (const auto* additive = args.additive()) {
+    const Index hidden = hidden_chunks(additive->w_v.shape(0)) * kMaxPanelWidth;
+    scratch.keys.w_k = carver.take(hidden * args.k_head_dim());
+    scratch.keys.hidden = carver.take(hidden * kKeyTile);
+    scratch.keys.exp_hidden = carver.take(hidden * kKeyTile);
+  }
+  return scratch;
+}
 
 Panel start_panel(const Head& head, PanelCut cut, Carver& carver) {
   const auto& args = head.args;
@@ -88,24 +109,13 @@ Panel start_panel(const Head& head, PanelCut cut, Carver& carver) {
   panel.row_max = carver.take(panel.width);
   panel.row_sum = carver.take(panel.width);
   panel.moment = carver.take(panel.width);
-  const float factor = args.softcap ? args.scale / *args.softcap : args.scale * kLog2E;
-  pack_panel(head.query(cut.first_query), args.q.stride(2), cut.num_queries, args.head_dim(), factor, panel.qt,
-             panel.width);
+  if (const auto* additive = args.additive()) {
+    panel.hidden = carver.take(additive->w_v.shape(0) * panel.width);
+    panel.exp_hidden = carver.take(additive->w_v.shape(0) * panel.width);
+  }
+  load_queries(head, panel);
   reset_softmax(panel, args.v_head_dim());
   return panel;
-}
-
-// Calls step<kVectors>() for the panel's width.
-template <class Step>
-HWY_INLINE void with_vectors(const Panel& panel, const Step& step) {
-  switch (panel.width / kLanes) {
-    case 3:
-      return step.template operator()<3>();
-    case 2:
-      return step.template operator()<2>();
-    default:
-      return step.template operator()<1>();
-  }
 }
 
 KeyRange intersect(KeyRange a, KeyRange b) {
@@ -122,17 +132,17 @@ HWY_INLINE void for_each_tile(KeyRange keys, const Step& step) {
 
 // A NaN or Inf came out of a panel in which values were excluded. It may be rightly there or it may be 0 * NaN of an
 // excluded value: do the panel again with the values guarded.
-void redo_guarded(const Head& head, Panel& panel, bool want_entropy, const TileScratch& scratch) {
+void redo_guarded(const Head& head, Panel& panel, bool want_entropy, TileScratch& scratch) {
   reset_softmax(panel, head.args.v_head_dim());
   for_each_tile(panel.range.any, [&](KeyRange tile) {
-    with_vectors(panel, [&]<int kVectors>() {
+    load_keys(head, tile, scratch.keys);
+    with_vectors(panel.width, [&]<int kVectors>() {
       fold_tile<kVectors>(head, panel, tile, want_entropy, Values::kGuarded, scratch);
     });
   });
 }
 
-void write_attn_weights(const Head& head, const Panel& panel, const TileScratch& scratch,
-                        TensorView<float, 4> weights) {
+void write_attn_weights(const Head& head, const Panel& panel, TileScratch& scratch, TensorView<float, 4> weights) {
   float* const rows = &weights(head.b, head.h, panel.first_query, 0);
   const Index stride = weights.stride(2);
   const auto fill_zero = [&](Index begin, Index end) {
@@ -142,12 +152,14 @@ void write_attn_weights(const Head& head, const Panel& panel, const TileScratch&
   fill_zero(0, any.begin);
   fill_zero(any.end, head.args.kv_len());
   for_each_tile(any, [&](KeyRange tile) {
-    with_vectors(
-        panel, [&]<int kVectors>() { write_weights<kVectors>(head, panel, tile, scratch, rows + tile.begin, stride); });
+    load_keys(head, tile, scratch.keys);
+    with_vectors(panel.width, [&]<int kVectors>() {
+      write_weights<kVectors>(head, panel, tile, scratch, rows + tile.begin, stride);
+    });
   });
 }
 
-void finish_panel(const Head& head, Panel& panel, const AttentionOut<float>& out, const TileScratch& scratch) {
+void finish_panel(const Head& head, Panel& panel, const AttentionOut<float>& out, TileScratch& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
   if (panel.has_excluded && has_non_finite(panel, v_head_dim))
     redo_guarded(head, panel, out.entropy.has_value(), scratch);
@@ -171,10 +183,7 @@ void task(const AttentionArgs<float>& args, const AttentionOut<float>& out, cons
   const Index num_panels = std::min(plan.panels_per_task, plan.num_panels - first_panel);
 
   Carver carver(workspace);
-  TileScratch scratch;
-  scratch.scores = carver.take(kKeyTile * kMaxPanelWidth);
-  scratch.bias = carver.take(kKeyTile * kMaxPanelWidth);
-  scratch.values = carver.take(kKeyTile * round_up(args.v_head_dim(), kMaxPanelWidth));
+  TileScratch scratch = carve_scratch(args, carver);
   Panel panels[kPanelsPerTask];
   KeyRange keys;
   for (Index p = 0; p < num_panels; ++p) {
@@ -185,11 +194,13 @@ void task(const AttentionArgs<float>& args, const AttentionOut<float>& out, cons
   }
 
   const bool want_entropy = out.entropy.has_value();
+  load_key_weights(args, scratch.keys);
   for_each_tile(keys, [&](KeyRange shared_tile) {
+    load_keys(head, shared_tile, scratch.keys);
     for (Index p = 0; p < num_panels; ++p) {
       const KeyRange tile = intersect(shared_tile, panels[p].range.any);
       if (tile.empty()) continue;
-      with_vectors(panels[p], [&]<int kVectors>() {
+      with_vectors(panels[p].width, [&]<int kVectors>() {
         fold_tile<kVectors>(head, panels[p], tile, want_entropy, Values::kPlain, scratch);
       });
     }
@@ -208,9 +219,9 @@ namespace qkv::kernels {
 HWY_EXPORT(plan);
 HWY_EXPORT(task);
 
-ForwardPlan plan_attention_forward(Index batch, Index num_heads, Index q_len, Index head_dim, Index v_head_dim) {
+ForwardPlan plan_attention_forward(const ForwardShape& shape) {
   apply_target_cap();
-  return HWY_DYNAMIC_DISPATCH(plan)(batch, num_heads, q_len, head_dim, v_head_dim);
+  return HWY_DYNAMIC_DISPATCH(plan)(shape);
 }
 
 void attention_forward_task(const AttentionArgs<float>& args, const AttentionOut<float>& out, const ForwardPlan& plan,

@@ -7,6 +7,12 @@
 
 namespace qkv::kernels {
 
+/// What the plan of a call depends on.
+struct ForwardShape {
+  Index batch, num_heads, q_len, head_dim, k_head_dim, v_head_dim;
+  Index hidden_dim = 0;  ///< of additive scoring, else 0
+};
+
 /// How a call is cut into tasks. Which panel a query falls into depends on q_len and the SIMD target only, so the bits
 /// of a row do not depend on how many panels a task takes, let alone on the thread that runs it.
 struct ForwardPlan {
@@ -17,7 +23,7 @@ struct ForwardPlan {
   Index workspace_floats = 0;  ///< scratch of one worker
 };
 
-ForwardPlan plan_attention_forward(Index batch, Index num_heads, Index q_len, Index head_dim, Index v_head_dim);
+ForwardPlan plan_attention_forward(const ForwardShape& shape);
 
 /// Runs one task: all that `out` has a view for, for the task's queries. Tasks write disjoint rows. `workspace`:
 /// plan.workspace_floats floats of the worker's own, aligned to 64 bytes.

@@ -20,10 +20,8 @@
 #include <limits>
 
 #include "hwy/highway.h"
-#include "qkv/kernels/attention_args.h"
 #include "qkv/kernels/math-inl.h"
-#include "qkv/kernels/tile_mask.h"
-#include "qkv/kernels/tiles-inl.h"
+#include "qkv/kernels/scoring-inl.h"
 #include "qkv/kernels/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,49 +29,9 @@ namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-constexpr float kLog2E = 1.44269504089f;
-constexpr double kLn2 = 0.693147180559945309;
-
-/// Keys in a tile: a 96 x 24 tile of scores is 9 KiB, and beside the panel's Q^T (6 KiB at head_dim 64) it leaves half
-/// of a 32 KiB L1 to K and V. On AVX2 48 to 192 were within two points of each other at head_dim 64, and 96 beat 144 by
-/// four at 128.
-constexpr Index kKeyTile = 96;
 
 /// How far (log2 units) row_max may lag; see the invariant.
 constexpr float kSlack = 8.0f;
-
-/// One head of one batch entry: where its keys and values lie.
-struct Head {
-  const AttentionArgs<float>& args;
-  Index b, h;
-
-  const float* key(Index j) const { return &args.k(b, h / args.group_size(), j, 0); }
-  const float* value(Index j) const { return &args.v(b, h / args.group_size(), j, 0); }
-  const float* query(Index i) const { return &args.q(b, h, i, 0); }
-};
-
-/// Up to kMaxPanelWidth queries of one head. Lanes past the last query repeat its range with q = 0; their results go
-/// nowhere.
-struct Panel {
-  Index first_query = 0, num_queries = 0;
-  Index width = 0;  ///< lanes: num_queries rounded up to whole vectors
-  PanelRange range;
-  KeyRange lane_range[kMaxPanelWidth];
-  bool has_excluded = false;  ///< some lane was masked inside a tile, so an excluded value may have met a weight of 0
-
-  float* qt = nullptr;       ///< [head_dim, width]: Q^T times scale * log2(e)  (scale / softcap where there is a cap)
-  float* ot = nullptr;       ///< [v_head_dim, width]
-  float* row_max = nullptr;  ///< [width]
-  float* row_sum = nullptr;  ///< [width]
-  float* moment = nullptr;   ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
-};
-
-/// Scratch that all panels of a worker share.
-struct TileScratch {
-  float* scores = nullptr;  ///< [kKeyTile, width]: t, then 2^(t - row_max)
-  float* bias = nullptr;    ///< [kKeyTile, width]: attn_bias in log2 units, -inf where keep says no
-  float* values = nullptr;  ///< [kKeyTile, v_head_dim]: a copy of V without its NaN and Inf
-};
 
 inline void reset_softmax(Panel& panel, Index v_head_dim) {
   std::fill_n(panel.ot, v_head_dim * panel.width, 0.0f);
@@ -152,8 +110,7 @@ template <int kVectors>
 HWY_INLINE bool score_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
   const auto& args = head.args;
   const Index num_keys = tile.end - tile.begin, count = num_keys * kVectors * kLanes;
-  contract<kVectors, Left::kRows>(head.key(tile.begin), args.k.stride(2), num_keys, panel.qt, args.head_dim(),
-                                  Sum::kStore, scratch.scores);
+  raw_scores<kVectors>(head, panel, tile, scratch);
   if (args.softcap) cap_scores(*args.softcap, count, scratch.scores);
   const bool has_bias = args.attn_bias || args.keep;
   if (has_bias) {

@@ -104,16 +104,8 @@ void task(const LinearArgs& args, const LinearPlan& plan, Index task_index, floa
     for (Index token = token_begin; token < token_end; token += kMaxPanelWidth) {
       const Index tokens = std::min(kMaxPanelWidth, token_end - token);
       const float* panel = panels + (token - token_begin) * in_dim;
-      switch (width_of(tokens) / kLanes) {
-        case 3:
-          panel_outputs<3>(args, panel, token, tokens, output, rows, yt);
-          break;
-        case 2:
-          panel_outputs<2>(args, panel, token, tokens, output, rows, yt);
-          break;
-        default:
-          panel_outputs<1>(args, panel, token, tokens, output, rows, yt);
-      }
+      with_vectors(width_of(tokens),
+                   [&]<int kVectors>() { panel_outputs<kVectors>(args, panel, token, tokens, output, rows, yt); });
     }
   }
 }

@@ -25,6 +25,16 @@ HWY_INLINE V max_keep_nan(D, V bound, V v) {
 #endif
 }
 
+/// The smaller of `bound` and v, NaN where v is NaN.
+template <class D, class V>
+HWY_INLINE V min_keep_nan(D, V bound, V v) {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  return hn::Min(bound, v);
+#else
+  return hn::IfThenElse(hn::Lt(bound, v), bound, v);
+#endif
+}
+
 /// Horner's rule, coefficients in ascending order.
 template <class D, int kTerms>
 HWY_INLINE hn::Vec<D> polynomial(D d, hn::Vec<D> x, const float (&coefficients)[kTerms]) {

@@ -21,8 +21,8 @@ struct ReferenceResult {
   Tensor<Accumulator, 4> out;
   Tensor<Accumulator, 3> lse, entropy;
   Tensor<Accumulator, 4> attn_weights;
-  /// Largest |score| in each row among the keys whose weight is not negligible: the s of the accept rule
-  /// (support/tolerance.h).
+  /// Largest reference_magnitude() of a row among the keys whose weight is not negligible: the s of the accept rule
+  /// (tests/support/tolerance.h).
   Tensor<Accumulator, 3> score_magnitude;
 };
 
@@ -37,16 +37,49 @@ bool reference_visible(const AttentionArgs<T>& args, Index b, Index h, Index i, 
   return !args.keep || (*args.keep)(b, h, i, j);
 }
 
+/// q.k, the cosine of the two, or the additive score of one query and one key.
+template <class Accumulator, class T>
+Accumulator reference_likeness(const AttentionArgs<T>& args, Index b, Index h, Index i, Index j) {
+  const auto q = [&](Index d) { return Accumulator(args.q(b, h, i, d)); };
+  const auto k = [&](Index d) { return Accumulator(args.k(b, h / args.group_size(), j, d)); };
+  const auto dot = [](Index dim, const auto& x, const auto& y) {
+    Accumulator sum = 0;
+    for (Index d = 0; d < dim; ++d) sum += x(d) * y(d);
+    return sum;
+  };
+  if (const auto* additive = args.additive()) {
+    Accumulator sum = 0;
+    for (Index n = 0; n < additive->w_v.shape(0); ++n) {
+      const auto w_q = [&](Index d) { return Accumulator(additive->w_q(n, d)); };
+      const auto w_k = [&](Index d) { return Accumulator(additive->w_k(n, d)); };
+      sum += Accumulator(additive->w_v(n)) * std::tanh(dot(args.head_dim(), w_q, q) + dot(args.k_head_dim(), w_k, k));
+    }
+    return sum;
+  }
+  const Accumulator product = dot(args.head_dim(), q, k);
+  if (std::holds_alternative<DotScoring>(args.scoring)) return product;
+  const Accumulator norms = std::sqrt(dot(args.head_dim(), q, q)) * std::sqrt(dot(args.head_dim(), k, k));
+  return norms == 0 ? 0 : product / norms;
+}
+
 /// The score of one visible key: scale, then cap, then bias.
 template <class Accumulator, class T>
 Accumulator reference_score(const AttentionArgs<T>& args, Index b, Index h, Index i, Index j) {
-  Accumulator s = 0;
-  for (Index d = 0; d < args.head_dim(); ++d)
-    s += Accumulator(args.q(b, h, i, d)) * Accumulator(args.k(b, h / args.group_size(), j, d));
-  s *= Accumulator(args.scale);
+  Accumulator s = Accumulator(args.scale) * reference_likeness<Accumulator>(args, b, h, i, j);
   if (args.softcap) s = Accumulator(*args.softcap) * std::tanh(s / Accumulator(*args.softcap));
   if (args.attn_bias) s += Accumulator((*args.attn_bias)(b, h, i, j));
   return s;
+}
+
+/// What a score of this size may have lost to rounding, in units of eps: |score| itself, or for an additive score the
+/// largest it could be, scale * sum |w_v|, as every tanh has an absolute error of some eps whatever the sum.
+template <class Accumulator, class T>
+Accumulator reference_magnitude(const AttentionArgs<T>& args, Accumulator score) {
+  const auto* additive = args.additive();
+  if (!additive) return std::abs(score);
+  Accumulator sum = 0;
+  for (Index n = 0; n < additive->w_v.shape(0); ++n) sum += std::abs(Accumulator(additive->w_v(n)));
+  return std::max(std::abs(Accumulator(args.scale)) * sum, std::abs(score));
 }
 
 /// Fills row (b, h, i) of `result`.
@@ -81,7 +114,7 @@ void reference_row(const AttentionArgs<T>& args, Index b, Index h, Index i, KeyO
     result.attn_weights(b, h, i, j) = weight;
     if (weight != 0) entropy -= weight * (scores[n] - row_max - std::log(row_sum));
     if (weight > std::numeric_limits<T>::epsilon() / T(keys.size()))
-      magnitude = std::max(magnitude, Accumulator(std::abs(scores[n])));
+      magnitude = std::max(magnitude, reference_magnitude(args, scores[n]));
     for (Index d = 0; d < args.v_head_dim(); ++d)
       result.out(b, h, i, d) += weight * Accumulator(args.v(b, h / args.group_size(), j, d));
   }

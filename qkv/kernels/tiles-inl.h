@@ -42,6 +42,19 @@ constexpr int tile_rows() {
   return kRows[kVectors - 1];
 }
 
+/// Calls step<kVectors>() for a panel of `width` lanes.
+template <class Step>
+HWY_INLINE void with_vectors(Index width, const Step& step) {
+  switch (width / kLanes) {
+    case 3:
+      return step.template operator()<3>();
+    case 2:
+      return step.template operator()<2>();
+    default:
+      return step.template operator()<1>();
+  }
+}
+
 enum class Left { kRows, kColumns };
 enum class Sum { kStore, kAdd };  // overwrite `out`, or add to it
 
@@ -98,7 +111,7 @@ HWY_NOINLINE void contract_rows(const float* HWY_RESTRICT left, Index stride, In
 template <int kVectors, Left kLeft>
 HWY_INLINE void contract(const float* HWY_RESTRICT left, Index stride, Index num_rows, const float* HWY_RESTRICT panel,
                          Index depth, Sum sum, float* HWY_RESTRICT out) {
-  constexpr Index kDepth = 256;  // 24 KiB of panel on AVX2
+  constexpr Index kDepth = 128;  // 12 KiB of panel on AVX2
   for (Index t = 0; t < depth || t == 0; t += kDepth) {
     const float* slice = left + (kLeft == Left::kRows ? t : t * stride);
     contract_rows<tile_rows<kVectors>(), kVectors, kLeft>(slice, stride, num_rows, panel + t * kVectors * kLanes,

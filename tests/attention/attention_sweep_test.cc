@@ -24,19 +24,22 @@ struct Factors {
   std::vector<std::array<Index, 2>> heads{{1, 1}, {4, 4}, {6, 2}, {6, 1}};
 };
 
+constexpr Index kNumFactors = 8;
+
 // Cases such that every pair of values of any two factors occurs together in one of them.
 std::vector<AttentionCase> pairwise_cases() {
   const Factors factors;
-  const std::array<Index, 7> sizes{static_cast<Index>(factors.lengths.size()),
-                                   static_cast<Index>(factors.lengths.size()),
-                                   static_cast<Index>(factors.head_dims.size()),
-                                   static_cast<Index>(factors.head_dims.size()),
-                                   static_cast<Index>(factors.heads.size()),
-                                   kNumMaskKinds,
-                                   4};
+  const std::array<Index, kNumFactors> sizes{static_cast<Index>(factors.lengths.size()),
+                                             static_cast<Index>(factors.lengths.size()),
+                                             static_cast<Index>(factors.head_dims.size()),
+                                             static_cast<Index>(factors.head_dims.size()),
+                                             static_cast<Index>(factors.heads.size()),
+                                             kNumMaskKinds,
+                                             4,
+                                             kNumScoringKinds};
   std::set<std::array<Index, 4>> missing;  // factor, value, factor, value
-  for (Index f = 0; f < 7; ++f)
-    for (Index g = f + 1; g < 7; ++g)
+  for (Index f = 0; f < kNumFactors; ++f)
+    for (Index g = f + 1; g < kNumFactors; ++g)
       for (Index x = 0; x < sizes[f]; ++x)
         for (Index y = 0; y < sizes[g]; ++y) missing.insert({f, x, g, y});
 
@@ -44,21 +47,21 @@ std::vector<AttentionCase> pairwise_cases() {
   std::vector<AttentionCase> cases;
   while (!missing.empty()) {
     // Of some random candidates around a missing pair the one that covers most.
-    std::array<Index, 7> best{};
+    std::array<Index, kNumFactors> best{};
     std::size_t best_count = 0;
     for (int attempt = 0; attempt < 8; ++attempt) {
-      std::array<Index, 7> choice;
-      for (Index f = 0; f < 7; ++f) choice[f] = random.below(sizes[f]);
+      std::array<Index, kNumFactors> choice;
+      for (Index f = 0; f < kNumFactors; ++f) choice[f] = random.below(sizes[f]);
       const auto& [f, x, g, y] = *missing.begin();
       choice[f] = x;
       choice[g] = y;
       std::size_t count = 0;
-      for (Index a = 0; a < 7; ++a)
-        for (Index b = a + 1; b < 7; ++b) count += missing.count({a, choice[a], b, choice[b]});
+      for (Index a = 0; a < kNumFactors; ++a)
+        for (Index b = a + 1; b < kNumFactors; ++b) count += missing.count({a, choice[a], b, choice[b]});
       if (count > best_count) best = choice, best_count = count;
     }
-    for (Index a = 0; a < 7; ++a)
-      for (Index b = a + 1; b < 7; ++b) missing.erase({a, best[a], b, best[b]});
+    for (Index a = 0; a < kNumFactors; ++a)
+      for (Index b = a + 1; b < kNumFactors; ++b) missing.erase({a, best[a], b, best[b]});
     cases.push_back({.batch = 1 + static_cast<Index>(cases.size() % 3),
                      .num_heads = factors.heads[best[4]][0],
                      .num_kv_heads = factors.heads[best[4]][1],
@@ -66,6 +69,7 @@ std::vector<AttentionCase> pairwise_cases() {
                      .kv_len = factors.lengths[best[1]],
                      .head_dim = factors.head_dims[best[2]],
                      .v_head_dim = factors.head_dims[best[3]],
+                     .scoring = static_cast<ScoringKind>(best[7]),
                      .mask = static_cast<MaskKind>(best[5]),
                      .layout = static_cast<Layout>(best[6]),
                      .seed = cases.size() + 1});
@@ -73,21 +77,27 @@ std::vector<AttentionCase> pairwise_cases() {
   return cases;
 }
 
-class AttentionSweep : public OnEveryTarget {};
-
-TEST_P(AttentionSweep, AgreesWithTheOracle) {
+TEST(AttentionSweep, AgreesWithTheOracleOnEveryTarget) {
   for (const AttentionCase& c : pairwise_cases()) {
     CaseInputs inputs(c);
     inputs.options.observe = {.lse = true, .entropy = true, .attn_weights = true};
     inputs.options.executor = &calling_thread_executor();
-    const auto got = attention(inputs.q(), inputs.k(), inputs.v(), inputs.options);
     Index q_start = 0;
-    expect_accepted(got, resolve(inputs.q(), inputs.k(), inputs.v(), inputs.options, q_start), c.name());
-    if (HasFailure()) return;
+    const auto args = resolve(inputs.q(), inputs.k(), inputs.v(), inputs.options, q_start);
+    const Oracle oracle(args);
+    for (std::string_view target : kernels::supported_targets()) {
+      kernels::set_target_for_test(target);
+      const auto got = attention(inputs.q(), inputs.k(), inputs.v(), inputs.options);
+      kernels::set_target_for_test("");
+      expect_accepted(got, oracle, args, std::string(target) + " " + c.name());
+      if (HasFailure()) return;
+    }
   }
 }
 
-TEST_P(AttentionSweep, GivesTheSameBitsForAnyNumberOfThreadsAndWhateverIsObserved) {
+class AttentionThreads : public OnEveryTarget {};
+
+TEST_P(AttentionThreads, GivesTheSameBitsForAnyNumberOfThreadsAndWhateverIsObserved) {
   std::vector<AttentionCase> cases = pairwise_cases();
   TbbExecutor two(2), four(4);
   for (std::size_t n = 0; n < cases.size(); n += 5) {
@@ -110,7 +120,8 @@ TEST_P(AttentionSweep, GivesTheSameBitsForAnyNumberOfThreadsAndWhateverIsObserve
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, AttentionSweep, testing::ValuesIn(kernels::supported_targets()), OnEveryTarget::name);
+INSTANTIATE_TEST_SUITE_P(Targets, AttentionThreads, testing::ValuesIn(kernels::supported_targets()),
+                         OnEveryTarget::name);
 
 }  // namespace
 }  // namespace qkv::test

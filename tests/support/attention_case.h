@@ -29,9 +29,13 @@ enum class MaskKind {
 };
 inline constexpr int kNumMaskKinds = 13;
 
+enum class ScoringKind { kDot, kCosine, kAdditive };
+inline constexpr int kNumScoringKinds = 3;
+
 /// One attention problem: tests, benchmarks and fuzzers describe their work with it.
 struct AttentionCase {
   Index batch = 1, num_heads = 1, num_kv_heads = 1, q_len = 1, kv_len = 1, head_dim = 1, v_head_dim = 1;
+  ScoringKind scoring = ScoringKind::kDot;
   MaskKind mask = MaskKind::kNone;
   Layout layout = Layout::kPacked;
   std::uint64_t seed = 1;
@@ -41,10 +45,11 @@ struct AttentionCase {
         "none", "causal_lower", "causal_upper", "window",         "causal_window", "valid",     "valid_per_q",
         "keep", "padding",      "bias",         "bias_broadcast", "softcap",       "everything"};
     static constexpr const char* kLayouts[] = {"packed", "interleaved", "cache_slice", "broadcast"};
+    static constexpr const char* kScorings[] = {"dot", "cosine", "additive"};
     return "B" + std::to_string(batch) + "/H" + std::to_string(num_heads) + "/Hkv" + std::to_string(num_kv_heads) +
-           "/Lq" + std::to_string(q_len) + "/Lk" + std::to_string(kv_len) + "/D" + std::to_string(head_dim) + "/Dv" +
-           std::to_string(v_head_dim) + "/" + kMasks[static_cast<int>(mask)] + "/" +
-           kLayouts[static_cast<int>(layout)] + "/seed" + std::to_string(seed);
+           "/" + kScorings[static_cast<int>(scoring)] + "/Lq" + std::to_string(q_len) + "/Lk" + std::to_string(kv_len) +
+           "/D" + std::to_string(head_dim) + "/Dv" + std::to_string(v_head_dim) + "/" + kMasks[static_cast<int>(mask)] +
+           "/" + kLayouts[static_cast<int>(layout)] + "/seed" + std::to_string(seed);
   }
 };
 
@@ -59,6 +64,7 @@ class CaseInputs {
     fill(q_.view(), random);
     fill(k_.view(), random);
     fill(v_.view(), random);
+    set_scoring(c, random);
     set_options(c, random);
   }
   CaseInputs(const CaseInputs&) = delete;
@@ -76,6 +82,18 @@ class CaseInputs {
       for (Index h = 0; h < view.shape(1); ++h)
         for (Index i = 0; i < view.shape(2); ++i)
           for (Index d = 0; d < view.shape(3); ++d) view(b, h, i, d) = random.normal();
+  }
+
+  void set_scoring(const AttentionCase& c, Random& random) {
+    if (c.scoring == ScoringKind::kCosine) options.scoring = CosineScoring{};
+    if (c.scoring != ScoringKind::kAdditive) return;
+    constexpr Index kHiddenDim = 29;  // more than one panel on some targets, and odd
+    w_q_ = random.tensor<2>({kHiddenDim, c.head_dim});
+    w_k_ = random.tensor<2>({kHiddenDim, c.head_dim});
+    w_v_ = random.tensor<1>({kHiddenDim});
+    for (auto* weight : {&w_q_, &w_k_})
+      for (Index n = 0; n < weight->size(); ++n) weight->data()[n] /= std::sqrt(static_cast<float>(c.head_dim));
+    options.scoring = AdditiveScoring{w_q_.view(), w_k_.view(), w_v_.view()};
   }
 
   void set_options(const AttentionCase& c, Random& random) {
@@ -121,6 +139,8 @@ class CaseInputs {
   std::vector<Index> lengths_;
   Tensor<bool, 4> keep_;
   Tensor<float, 4> bias_;
+  Tensor<float, 2> w_q_, w_k_;
+  Tensor<float, 1> w_v_;
 };
 
 }  // namespace qkv::test

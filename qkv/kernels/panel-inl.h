@@ -1,0 +1,86 @@
+// What the fused kernel works on: a panel of queries of one head, and the scratch that a worker's panels share.
+
+#if defined(QKV_KERNELS_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_PANEL_INL_H_
+#undef QKV_KERNELS_PANEL_INL_H_
+#else
+#define QKV_KERNELS_PANEL_INL_H_
+#endif
+
+#include "hwy/highway.h"
+#include "qkv/kernels/attention_args.h"
+#include "qkv/kernels/tile_mask.h"
+#include "qkv/kernels/tiles-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels {
+namespace HWY_NAMESPACE {
+
+constexpr float kLog2E = 1.44269504089f;
+constexpr double kLn2 = 0.693147180559945309;
+
+/// Keys in a tile: a 96 x 24 tile of scores is 9 KiB, and beside the panel's Q^T (6 KiB at head_dim 64) it leaves half
+/// of a 32 KiB L1 to K and V. On AVX2 48 to 192 were within two points of each other at head_dim 64, and 96 beat 144 by
+/// four at 128.
+constexpr Index kKeyTile = 96;
+
+/// One head of one batch entry: where its keys and values lie.
+struct Head {
+  const AttentionArgs<float>& args;
+  Index b, h;
+
+  const float* key(Index j) const { return &args.k(b, h / args.group_size(), j, 0); }
+  const float* value(Index j) const { return &args.v(b, h / args.group_size(), j, 0); }
+  const float* query(Index i) const { return &args.q(b, h, i, 0); }
+};
+
+/// What a raw score is multiplied by to get t, its value in log2 units: scale * log2(e), or scale / softcap where a cap
+/// follows.
+inline float score_factor(const AttentionArgs<float>& args) {
+  return args.softcap ? args.scale / *args.softcap : args.scale * kLog2E;
+}
+
+/// Up to kMaxPanelWidth queries of one head. Lanes past the last query repeat its range with q = 0; their results go
+/// nowhere.
+struct Panel {
+  Index first_query = 0, num_queries = 0;
+  Index width = 0;  ///< lanes: num_queries rounded up to whole vectors
+  PanelRange range;
+  KeyRange lane_range[kMaxPanelWidth];
+  bool has_excluded = false;  ///< some lane was masked inside a tile, so an excluded value may have met a weight of 0
+
+  float* qt = nullptr;       ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
+  float* ot = nullptr;       ///< [v_head_dim, width]
+  float* row_max = nullptr;  ///< [width]
+  float* row_sum = nullptr;  ///< [width]
+  float* moment = nullptr;   ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
+
+  float* hidden = nullptr;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
+  float* exp_hidden = nullptr;  ///< [hidden_dim, width]: e^(2a)
+  bool is_tame = true;          ///< no e^(2a) is anywhere near overflow
+};
+
+/// What scoring needs to know of a tile of keys, computed once for all panels of a task.
+struct KeyFeatures {
+  Index first_key = 0;
+  float* inverse_norms = nullptr;  ///< [kKeyTile], cosine scoring only
+  float* w_k = nullptr;  ///< w_k^T in panels [chunks, k_head_dim, kMaxPanelWidth]; of the whole task. Additive only, as
+                         ///< all below
+  float* hidden = nullptr;      ///< [chunks, kKeyTile, kMaxPanelWidth]: b = w_k k
+  float* exp_hidden = nullptr;  ///< the same shape: e^(2b)
+  bool is_tame = true;
+};
+
+/// Scratch that all panels of a worker share.
+struct TileScratch {
+  float* scores = nullptr;  ///< [kKeyTile, width]: t, then 2^(t - row_max)
+  float* bias = nullptr;    ///< [kKeyTile, width]: attn_bias in log2 units, -inf where keep says no
+  float* values = nullptr;  ///< [kKeyTile, v_head_dim]: a copy of V without its NaN and Inf
+  KeyFeatures keys;
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qkv::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // QKV_KERNELS_PANEL_INL_H_
