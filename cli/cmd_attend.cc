@@ -278,9 +278,9 @@ void add_attend(CLI::App& app, const Console& console) {
             .examples = "qkv attend q.npy k.npy v.npy\n"
                         "qkv attend q.npy k.npy v.npy --causal --q-start 0 --out out.npy --weights weights.npy\n"
                         "qkv attend t.safetensors:q t.safetensors:k t.safetensors:v --valid-lens 3,2 --lse lse.npy",
-            .notes = "Tensors are .npy files or FILE.safetensors:NAME, of 2 to 4 axes; missing leading axes are 1.\n"
-                     "Results have as many axes as Q. Masks are broadcast to [batch, num_heads, q_len, kv_len].\n"
-                     "A query that may see no key gets zeros.\n"});
+            .notes = "Tensors are .npy files or FILE.safetensors:NAME, of 2 to 4 axes; missing leading axes are 1. "
+                     "Results have as many axes as Q. Masks are broadcast to [batch, num_heads, q_len, kv_len]. "
+                     "A query that may see no key gets zeros."});
   command.callback([options, &console] { run_attend(*options, console); });
 }
 

@@ -151,8 +151,8 @@ void add_embed(CLI::App& app, const Console& console) {
   set_help(command, {.usage = "qkv embed [options] < lines.txt",
                      .examples = "echo \"one sentence a line\" | qkv embed\n"
                                  "qkv embed -f sentences.txt --npy vectors.npy",
-                     .notes = "An empty line is a sentence too: [CLS][SEP]. A sentence that is longer than the model\n"
-                              "reads is cut, which is said on standard error, or under --json in `truncated`.\n"});
+                     .notes = "An empty line is a sentence too: [CLS][SEP]. A sentence that is longer than the model "
+                              "reads is cut, which is said on standard error, or under --json in `truncated`."});
   command.callback([options, &console] { run_embed(*options, console); });
 }
 

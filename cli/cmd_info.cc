@@ -71,7 +71,7 @@ void add_info(CLI::App& app, const Console& console) {
   command.add_flag("--json", *json, "Print one JSON object");
   set_help(command, {.usage = "qkv info [--json]",
                      .examples = "qkv info\nQKV_TARGET=avx2 qkv info\nqkv info --json",
-                     .notes = "QKV_TARGET=NAME caps the SIMD target: nothing better than NAME is used.\n"});
+                     .notes = "QKV_TARGET=NAME caps the SIMD target: nothing better than NAME is used."});
   command.callback([json, &console] {
     const Info info = blame(ExitCode::kUsage, collect);
     console.print(*json ? viewer::to_line(to_json(info)) : to_text(info));

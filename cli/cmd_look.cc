@@ -41,10 +41,9 @@ constexpr const char* kExamples =
 
 constexpr const char* kNotes =
     "Without --layer and --head all heads are ranked by the weight of --from -> --to, and the first one is shown. What "
-    "is\n"
-    "not given is picked: the strongest link between two words that are not neighbours. Layers and heads count from "
-    "0.\n"
-    "A word that is split into pieces: attention to it is the sum over its pieces, attention from it the mean.\n";
+    "is not given is picked: the strongest link between two words that are not neighbours. Layers and heads count from "
+    "0. Attention to a word in several pieces is the sum over its pieces, attention from it the mean. #index counts "
+    "tokens (with --words, words) from 0, special ones included.";
 
 Encoding encode(const LookOptions& options, const LoadedModel& model, const std::string& text) {
   Encoding encoding = blame(ExitCode::kInput, [&] { return model.tokenizer.encode(text); });

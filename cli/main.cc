@@ -90,6 +90,7 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = app.get_subcommands().empty() ? app : *app.get_subcommands().front();
   const std::string name = command.get_parent() ? "qkv " + command.get_name() : "qkv";
   std::string message = error.what();
+  for (std::size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, "; ");
   const auto extras = command.remaining();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) && !extras.empty()) {
     const std::string& first = extras.front();
@@ -97,7 +98,6 @@ std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
     message = (is_option ? "unknown option '" : "unexpected argument '") + first + "'";
     if (is_option) message += did_you_mean(first.substr(0, first.find('=')), option_names(command));
   }
-  for (std::size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, "; ");
   return message + " (" + name + " --help lists what there is)";
 }
 
@@ -113,7 +113,7 @@ void add_commands(CLI::App& app, const Console& console) {
                              "qkv attend q.npy k.npy v.npy --causal --out out.npy\n"
                              "echo \"one sentence a line\" | qkv embed\n"
                              "qkv look --help",
-                 .notes = "Exit codes: 0 ok, 1 run time, 2 usage, 3 model, 4 input, 5 output, 130 interrupted.\n"});
+                 .notes = "Exit codes: 0 ok, 1 run time, 2 usage, 3 model, 4 input, 5 output, 130 interrupted."});
 }
 
 ExitCode parse_and_run(CLI::App& app, int argc, char** argv) {
@@ -140,6 +140,7 @@ int run(int argc, char** argv) {
   try {
     const Console console = make_console();
     CLI::App app("qkv: attention for C++, and a look at where a model looks");
+    app.set_help_flag("-h,--help", "Print this help");
     app.set_version_flag("--version", "qkv " QKV_VERSION, "Print the version");
     add_commands(app, console);
     return static_cast<int>(parse_and_run(app, argc, argv));

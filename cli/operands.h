@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "qkv/io/tensor_values.h"
+#include "qkv/core/tensor_values.h"
 
 namespace qkv::cli {
 

@@ -144,14 +144,15 @@ std::string legend(const Grid& grid, const Style& style) {
                           : "tenths: blank below 0.05, then .:-=+*#%@, the last from 0.85";
     return wrapped("weights: " + text, "", style);
   }
-  constexpr int kSteps = 16;
+  constexpr Index kMostSteps = 16, kOtherColumns = 14;
+  const Index steps = std::min(kMostSteps, style.width - kOtherColumns);
   std::vector<Cell> cells = {{.text = "weights: 0 "}};
-  for (int step = 0; step <= kSteps; ++step) {
-    const double scale = static_cast<double>(step) / kSteps;
+  for (Index step = 0; step <= steps; ++step) {
+    const double scale = static_cast<double>(step) / static_cast<double>(steps);
     cells.push_back({.text = " ", .shade = scale * scale});
   }
-  cells.push_back({.text = " 1, middle 0.25 (square-root scale)"});
-  return paint_line(cells, style) + "\n" + (text.empty() ? "" : wrapped(text, "", style));
+  cells.push_back({.text = " 1"});
+  return paint_line(cells, style) + "\n" + wrapped(text + "square-root scale, 0.25 in the middle", "", style);
 }
 
 }  // namespace

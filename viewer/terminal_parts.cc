@@ -66,6 +66,10 @@ std::string answer(const Picture& picture, const Style& style) {
          ": " + two_digits(strongest.weight);
 }
 
+std::string counted(Index count, const char* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 }  // namespace
 
 Symbols symbols(const Style& style) {
@@ -74,11 +78,11 @@ Symbols symbols(const Style& style) {
 }
 
 std::string header_line(const Picture& picture, const Style& style) {
-  const auto [dot, times, arrow, ellipsis] = symbols(style);
-  const std::string gap = " " + std::string(dot) + " ";
-  std::string line = printable(picture.model) + gap + std::to_string(picture.num_layers) + " layers " +
-                     std::string(times) + " " + std::to_string(picture.num_heads) + " heads" + gap +
-                     std::to_string(picture.num_tokens) + " tokens";
+  const Symbols marks = symbols(style);
+  const std::string gap = " " + std::string(marks.dot) + " ";
+  std::string line = printable(picture.model) + gap + counted(picture.num_layers, "layer") + " " +
+                     std::string(marks.times) + " " + counted(picture.num_heads, "head") + gap +
+                     counted(picture.num_tokens, "token");
   if (picture.words) line += gap + "pieces merged into words";
   return wrapped(line, "", style);
 }
@@ -103,14 +107,16 @@ std::string two_digits(double weight) {
 
 std::string wrapped(const std::vector<std::string>& words, std::string_view indent, const Style& style) {
   std::string lines, line(indent);
-  Index used = display_width(indent);
+  const Index margin = display_width(indent);
+  Index used = margin;
   bool is_empty = true;
-  for (const std::string& word : words) {
+  for (const std::string& whole_word : words) {
+    const std::string word = cut_to_width(whole_word, style.width - margin, symbols(style).ellipsis);
     const Index width = display_width(word);
     if (!is_empty && used + 1 + width > style.width) {
       lines += line + "\n";
       line = indent;
-      used = display_width(indent);
+      used = margin;
       is_empty = true;
     }
     if (!is_empty) line += ' ';

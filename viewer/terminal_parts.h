@@ -29,7 +29,7 @@ std::string quoted(const std::vector<RecordToken>& tokens, TokenRun run, const S
 /// "0.68".
 std::string two_digits(double weight);
 
-/// Words in lines, with a blank between them, so that no line is longer than style.width (but for a longer word), each
+/// Words in lines, with a blank between them, so that no line is longer than style.width (a longer word is cut), each
 /// line begun with `indent`; line end included.
 std::string wrapped(const std::vector<std::string>& words, std::string_view indent, const Style& style);
 /// The words of a text, broken at blanks.
