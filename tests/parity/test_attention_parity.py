@@ -5,8 +5,7 @@ import subprocess
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 QKV = os.environ["QKV_BINARY"]
 TOLERANCE = 1e-5

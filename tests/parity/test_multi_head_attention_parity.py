@@ -6,9 +6,8 @@ import subprocess
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import save_file
-
-torch = pytest.importorskip("torch")
 
 DRIVER = pathlib.Path(os.environ["QKV_BINARY"]).parent / "tests" / "run_multi_head_attention"
 TOLERANCE = 1e-5
