@@ -13,10 +13,10 @@ namespace qkv::cli {
 /// Floats of any kind, as float.
 TensorValues<float> load_floats(const std::string& operand);
 
-/// Whole numbers: any integer dtype of a .npy file, I64 or I32 of a safetensors file.
+/// Whole numbers of any kind.
 TensorValues<Index> load_integers(const std::string& operand);
 
-/// bool, or whole numbers that are 0 or 1: of a .npy file any integer dtype, of a safetensors file BOOL or U8.
+/// bool, or whole numbers that are all 0 or 1.
 TensorValues<bool> load_booleans(const std::string& operand);
 
 /// The shape with leading axes of 1, four axes in all. Errors: CommandError (kInput) unless it has least_rank to 4

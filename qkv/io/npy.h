@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "qkv/core/index.h"
+#include "qkv/core/tensor_values.h"
 #include "qkv/io/atomic_file.h"
 #include "qkv/io/convert.h"
 #include "qkv/io/mapped_file.h"
 #include "qkv/io/npy_header.h"
-#include "qkv/io/tensor_values.h"
 
 namespace qkv {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "qkv/core/error.h"
+#include "qkv/core/tensor_values.h"
 #include "qkv/io/convert.h"
 #include "qkv/io/in_quotes.h"
-#include "qkv/io/tensor_values.h"
 
 namespace qkv {
 

@@ -49,6 +49,15 @@ TensorValues<float> SafetensorsFile::load_f32(const std::string& name) const {
   return result;
 }
 
+StateDict SafetensorsFile::load_state_dict(const std::string& prefix) const {
+  StateDict result;
+  for (const SafetensorsInfo& tensor : tensors_) {
+    if (!tensor.name.starts_with(prefix) || safetensors_integer_format(tensor.dtype)) continue;
+    result.emplace(tensor.name, load_f32(tensor.name));
+  }
+  return result;
+}
+
 TensorValues<Index> SafetensorsFile::load_index(const std::string& name) const {
   const SafetensorsInfo& tensor = info(name);
   const auto format = safetensors_integer_format(tensor.dtype);

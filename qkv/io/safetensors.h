@@ -9,9 +9,9 @@
 
 #include "qkv/core/index.h"
 #include "qkv/core/tensor.h"
+#include "qkv/core/tensor_values.h"
 #include "qkv/io/mapped_file.h"
 #include "qkv/io/safetensors_header.h"
-#include "qkv/io/tensor_values.h"
 
 namespace qkv {
 
@@ -56,6 +56,11 @@ class SafetensorsFile {
 
   /// The same for any rank and shape.
   TensorValues<float> load_f32(const std::string& name) const;
+
+  /// Every tensor whose name begins with `prefix`, under its whole name. Tensors of integers and booleans, which are
+  /// counters and positions but never weights, are left out.
+  /// Errors: std::invalid_argument for a dtype that is neither of these nor can be read as float.
+  StateDict load_state_dict(const std::string& prefix = "") const;
 
   /// Any integer dtype. Errors: std::invalid_argument for another dtype, or a value >= 2^63.
   TensorValues<Index> load_index(const std::string& name) const;

@@ -11,15 +11,14 @@
 #include <utility>
 
 #include "qkv/core/error.h"
+#include "qkv/core/tensor_values.h"
 #include "qkv/io/in_quotes.h"
-#include "qkv/io/tensor_values.h"
 
 namespace qkv {
 
 namespace {
 
-constexpr Index kLengthBytes = 8;                  // the header's length, little-endian
-constexpr std::uint64_t kMaxHeader = 100'000'000;  // the reference library's limit
+constexpr Index kLengthBytes = 8;  // the header's length, little-endian
 
 struct Dtype {
   std::string_view name;
@@ -145,7 +144,7 @@ class HeaderBuilder {
         place_ = Place::kHeader;
         return true;
       case Place::kHeader:
-        place_ = info_.name == "__metadata__" ? Place::kMetadata : Place::kEntry;
+        place_ = info_.name == kSafetensorsMetadata ? Place::kMetadata : Place::kEntry;
         fields_.clear();
         return true;
       default:
@@ -300,12 +299,12 @@ SafetensorsHeader parse_safetensors_header(const std::string& path, std::span<co
     throw FormatError(path, file.size(), "got a file of " + std::to_string(file_size) + " bytes, expected at least 8");
   }
   const auto length = load_number<std::uint64_t>(file.data(), std::endian::little);
-  const auto available = std::min(kMaxHeader, static_cast<std::uint64_t>(file_size - kLengthBytes));
+  const auto available = std::min(kMaxSafetensorsHeader, static_cast<std::uint64_t>(file_size - kLengthBytes));
   if (length > available) {
-    throw FormatError(path, 0,
-                      "header length: got " + std::to_string(length) + ", expected at most " +
-                          std::to_string(available) +
-                          (available == kMaxHeader ? ", the limit of the format" : ", the rest of the file"));
+    throw FormatError(
+        path, 0,
+        "header length: got " + std::to_string(length) + ", expected at most " + std::to_string(available) +
+            (available == kMaxSafetensorsHeader ? ", the limit of the format" : ", the rest of the file"));
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
   if (!text.starts_with('{')) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
@@ -12,6 +13,12 @@
 #include "qkv/io/convert.h"
 
 namespace qkv {
+
+/// The name in a header that is no tensor's: free text is kept there.
+inline constexpr const char* kSafetensorsMetadata = "__metadata__";
+
+/// Bytes that a header has at most: the reference library's limit.
+inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 
 /// What the header of a safetensors file says of one tensor.
 struct SafetensorsInfo {

@@ -16,6 +16,7 @@ using ::testing::ElementsAre;
 using testing::error_of;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Key;
 using testing::little_endian;
 using ::testing::Pair;
 using testing::safetensors;
@@ -152,6 +153,28 @@ TEST(SafetensorsFile, NamesTheDtypeThatIsNoIntegerOrBool) {
   EXPECT_THAT(error_of<std::invalid_argument>([&] { floats.file.load_index("x"); }).what(), HasSubstr("got F32"));
   EXPECT_THAT(error_of<std::invalid_argument>([&] { floats.file.load_bool("x"); }).what(), HasSubstr("got F32"));
   EXPECT_THAT(error_of<std::invalid_argument>([&] { bools.file.load_index("x"); }).what(), HasSubstr("got BOOL"));
+}
+
+TEST(SafetensorsFile, LoadsEveryFloatTensorAsAStateDict) {
+  const OpenFile open(mixed_file());
+  const StateDict all = open.file.load_state_dict();
+  EXPECT_THAT(all, ElementsAre(Key("brain"), Key("double"), Key("empty"), Key("half"), Key("w")));
+  EXPECT_THAT(all.at("w").shape, ElementsAre(2, 3));
+  EXPECT_THAT(list(all.at("w")), ::testing::ElementsAreArray(kSix));
+  EXPECT_THAT(list(all.at("brain")), ElementsAre(2.5f));
+}
+
+TEST(SafetensorsFile, LoadsOnlyTheTensorsOfAPrefix) {
+  const OpenFile open(mixed_file());
+  EXPECT_THAT(open.file.load_state_dict("d"), ElementsAre(Key("double")));
+  EXPECT_THAT(open.file.load_state_dict("nothing"), IsEmpty());
+}
+
+TEST(SafetensorsFile, MakesNoStateDictOfWeightsThatItCannotRead) {
+  const OpenFile open(file_of("F8_E4M3", 1, "\1"));
+  const auto error = error_of<std::invalid_argument>([&] { open.file.load_state_dict(); });
+  EXPECT_THAT(error.what(), HasSubstr("\"x\""));
+  EXPECT_THAT(error.what(), HasSubstr("got F8_E4M3, expected F32, F16, BF16 or F64"));
 }
 
 TEST(SafetensorsFile, NamesTheTensorAndBothShapesWhenTheyDiffer) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,12 +13,15 @@ namespace qkv {
 /// Files with more axes than this are refused: a shape is then never what takes the memory.
 inline constexpr std::size_t kMaxRank = 64;
 
-/// A tensor whose rank is known only once the file is read: packed, row-major. Rank 0 is one value.
+/// A tensor whose rank is known only at run time: packed, row-major. Rank 0 is one value.
 template <class T>
 struct TensorValues {
   std::vector<Index> shape;
   AlignedBuffer<T> values;
 };
+
+/// Tensors by name: what a file of weights holds, and what the layers of a model are filled from.
+using StateDict = std::map<std::string, TensorValues<float>>;
 
 /// The product of the lengths (1 for rank 0), or nothing where it does not fit.
 inline std::optional<Index> checked_num_elements(std::span<const Index> shape) {
