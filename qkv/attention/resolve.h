@@ -5,7 +5,7 @@
 #include "qkv/kernels/attention_args.h"
 #include "qkv/kernels/attention_forward.h"
 
-namespace qkv {
+namespace [[gnu::visibility("hidden")]] qkv {
 
 /// The shapes of a call, checked against each other.
 struct AttentionShapes {

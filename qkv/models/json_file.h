@@ -10,7 +10,7 @@
 
 #include "qkv/core/index.h"
 
-namespace qkv {
+namespace [[gnu::visibility("hidden")]] qkv {
 
 /// A JSON file that came from somebody else: at most 16 MiB, nested at most 32 deep, valid UTF-8, no key twice.
 struct JsonFile {

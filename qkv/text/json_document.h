@@ -10,7 +10,7 @@
 
 #include "qkv/core/index.h"
 
-namespace qkv {
+namespace [[gnu::visibility("hidden")]] qkv {
 
 /// A JSON file whose top is an object, read strictly.
 struct JsonDocument {

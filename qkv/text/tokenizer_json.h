@@ -5,7 +5,7 @@
 
 #include "qkv/text/tokenizer.h"
 
-namespace qkv {
+namespace [[gnu::visibility("hidden")]] qkv {
 
 /// Parses the text of a tokenizer.json of Hugging Face's `tokenizers`. Supported are model WordPiece, normalizer
 /// BertNormalizer or none, pre_tokenizer BertPreTokenizer, post_processor TemplateProcessing (for one text, all types

@@ -4,7 +4,7 @@
 
 #include "qkv/text/tokenizer.h"
 
-namespace qkv {
+namespace [[gnu::visibility("hidden")]] qkv {
 
 /// Reads a vocab.txt (one token a line, the number of the line is its id, counted from 0) and the switches of the
 /// tokenizer_config.json beside it: do_lower_case, strip_accents, tokenize_chinese_chars, and the names of the special
