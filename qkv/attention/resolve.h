@@ -5,7 +5,8 @@
 #include "qkv/kernels/attention_args.h"
 #include "qkv/kernels/attention_forward.h"
 
-namespace [[gnu::visibility("hidden")]] qkv {
+#pragma GCC visibility push(hidden)  // not for users: neither installed nor exported
+namespace qkv {
 
 /// The shapes of a call, checked against each other.
 struct AttentionShapes {
@@ -32,3 +33,4 @@ kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const Attenti
 void check_output(const AttentionOutput& output, const AttentionShapes& shapes, const Observe& observe);
 
 }  // namespace qkv
+#pragma GCC visibility pop

@@ -10,7 +10,8 @@
 
 #include "qkv/core/index.h"
 
-namespace [[gnu::visibility("hidden")]] qkv {
+#pragma GCC visibility push(hidden)  // not for users: neither installed nor exported
+namespace qkv {
 
 /// A JSON file that came from somebody else: at most 16 MiB, nested at most 32 deep, valid UTF-8, no key twice.
 struct JsonFile {
@@ -55,3 +56,4 @@ class JsonFields {
 std::string to_message(const nlohmann::json& value);
 
 }  // namespace qkv
+#pragma GCC visibility pop

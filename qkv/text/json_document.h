@@ -10,7 +10,8 @@
 
 #include "qkv/core/index.h"
 
-namespace [[gnu::visibility("hidden")]] qkv {
+#pragma GCC visibility push(hidden)  // not for users: neither installed nor exported
+namespace qkv {
 
 /// A JSON file whose top is an object, read strictly.
 struct JsonDocument {
@@ -59,3 +60,4 @@ Index get_index(const JsonNode& node, Index largest);
 bool get_bool_or(const JsonNode& object, const std::string& key, bool fallback);
 
 }  // namespace qkv
+#pragma GCC visibility pop

@@ -5,7 +5,8 @@
 
 #include "qkv/text/tokenizer.h"
 
-namespace [[gnu::visibility("hidden")]] qkv {
+#pragma GCC visibility push(hidden)  // not for users: neither installed nor exported
+namespace qkv {
 
 /// Parses the text of a tokenizer.json of Hugging Face's `tokenizers`. Supported are model WordPiece, normalizer
 /// BertNormalizer or none, pre_tokenizer BertPreTokenizer, post_processor TemplateProcessing (for one text, all types
@@ -19,3 +20,4 @@ TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& pa
 TokenizerParts read_tokenizer_json(const std::string& path);
 
 }  // namespace qkv
+#pragma GCC visibility pop

@@ -4,7 +4,8 @@
 
 #include "qkv/text/tokenizer.h"
 
-namespace [[gnu::visibility("hidden")]] qkv {
+#pragma GCC visibility push(hidden)  // not for users: neither installed nor exported
+namespace qkv {
 
 /// Reads a vocab.txt (one token a line, the number of the line is its id, counted from 0) and the switches of the
 /// tokenizer_config.json beside it: do_lower_case, strip_accents, tokenize_chinese_chars, and the names of the special
@@ -15,3 +16,4 @@ namespace [[gnu::visibility("hidden")]] qkv {
 TokenizerParts read_vocab_txt(const std::string& vocab_path, const std::string& config_path);
 
 }  // namespace qkv
+#pragma GCC visibility pop
