@@ -3,8 +3,8 @@
     .venv/bin/python tests/goldens/make_goldens.py
 
 Needs torch, transformers and safetensors (tools/requirements-torch.txt). Weights and inputs are random numbers in float32
-from a fixed seed; results are what PyTorch computes from them in float64, rounded to float32. Boolean masks are stored
-as 0 and 1 in PyTorch's own sense, which the name of each tensor says. Versions stand in each file's metadata.
+from a fixed seed; results are what PyTorch computes from them in float64, rounded to float32. Boolean masks keep
+PyTorch's own sense, which the name of each tensor says. Versions stand in each file's metadata.
 Running it again with the same versions on the same kind of machine gives the same bytes.
 """
 
@@ -21,11 +21,11 @@ METADATA = {"made_by": f"make_goldens.py, torch {torch.__version__}, transformer
 
 
 def save(name, tensors):
-    """Writes tensors as float32, or int32 where they are integers."""
+    """Writes tensors, those of float64 as float32."""
     stored = {}
     for key, tensor in tensors.items():
-        integer = tensor.dtype in (torch.int32, torch.int64)
-        stored[key] = tensor.detach().to(torch.int32 if integer else torch.float32).contiguous().clone()
+        dtype = torch.float32 if tensor.is_floating_point() else tensor.dtype
+        stored[key] = tensor.detach().to(dtype).contiguous().clone()
     path = DATA / name
     path.parent.mkdir(parents=True, exist_ok=True)
     safetensors.torch.save_file(stored, path, METADATA)
@@ -55,7 +55,7 @@ def attention_case(generator, embed_dim, num_heads, query, key, value, bias=True
     masks = masks or {}
     out, attn_weights = module(query, key, value, need_weights=True, average_attn_weights=False, **masks)
     case = {"query": query, "key": key, "value": value, "out": out, "attn_weights": attn_weights}
-    case.update({name: mask.double() for name, mask in masks.items()})
+    case.update(masks)
     case.update(module.state_dict())
     return case
 
@@ -88,7 +88,7 @@ def make_multi_head_attention():
 
     # The same layer with the mask as scaled_dot_product_attention reads it: true = may attend.
     kept = attention_case(g, 24, 3, x, x, x)
-    kept["keep"] = (~hidden_pairs).double()
+    kept["keep"] = ~hidden_pairs
     q, k, v = (
         torch.nn.functional.linear(x, w, b).unflatten(-1, (3, 8)).transpose(1, 2)
         for w, b in zip(kept["in_proj_weight"].chunk(3), kept["in_proj_bias"].chunk(3))

@@ -1,7 +1,6 @@
 // Our Bert against stored results of transformers' BertModel, loaded from the folder that save_pretrained wrote.
 
-#include <bit>
-#include <cstring>
+#include <algorithm>
 
 #include "nn/pytorch_layers.h"
 #include "qkv/models/bert.h"
@@ -12,11 +11,9 @@ namespace {
 const std::string kFolder = QKV_TEST_DATA "/toy_bert";
 
 Tensor<std::int32_t, 2> load_tokens(const SafetensorsFile& file, const std::string& name) {
-  const auto& shape = file.info(name).shape;
-  Tensor<std::int32_t, 2> tokens({shape.at(0), shape.at(1)});
-  const auto bytes = file.bytes(name);
-  for (Index n = 0; n < tokens.size(); ++n)
-    tokens.data()[n] = load_number<std::int32_t>(bytes.data() + n * Index{sizeof(std::int32_t)}, std::endian::little);
+  const TensorValues<Index> stored = file.load_index(name);
+  Tensor<std::int32_t, 2> tokens({stored.shape.at(0), stored.shape.at(1)});
+  std::copy_n(stored.values.data(), stored.values.size(), tokens.data());
   return tokens;
 }
 

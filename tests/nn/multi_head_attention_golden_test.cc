@@ -41,24 +41,22 @@ TEST_F(MultiHeadAttentionGolden, PaddingAsValidLens) {
 }
 
 TEST_F(MultiHeadAttentionGolden, PaddingAsAMaskWhereTrueHides) {
-  const auto keep = golden("hidden_keys").keep_where_not("key_padding_mask", {2, 1, 1, 7});
+  const auto keep = golden("hidden_keys").mask("key_padding_mask", {2, 1, 1, 7}, MaskMeaning::kHide);
   expect_golden(golden("hidden_keys"), 3, {.mask = {.keep = keep.view()}});
 }
 
 TEST_F(MultiHeadAttentionGolden, AMaskOfPairsWhereTrueHides) {
-  const auto keep = golden("hidden_pairs").keep_where_not("attn_mask", {1, 1, 7, 7});
+  const auto keep = golden("hidden_pairs").mask("attn_mask", {1, 1, 7, 7}, MaskMeaning::kHide);
   expect_golden(golden("hidden_pairs"), 3, {.mask = {.keep = keep.view()}});
 }
 
 TEST_F(MultiHeadAttentionGolden, AMaskOfPairsWhereTrueKeeps) {
-  const auto numbers = golden("kept_pairs").tensor<4>("keep");
-  Tensor<bool, 4> keep(numbers.shape());
-  for (Index n = 0; n < keep.size(); ++n) keep.data()[n] = numbers.data()[n] != 0;
+  const auto keep = golden("kept_pairs").mask("keep", {1, 1, 7, 7}, MaskMeaning::kKeep);
   expect_golden(golden("kept_pairs"), 3, {.mask = {.keep = keep.view()}});
 }
 
 TEST_F(MultiHeadAttentionGolden, AMaskForEachHead) {
-  const auto keep = golden("hidden_per_head").keep_where_not("attn_mask", {2, 3, 7, 7});
+  const auto keep = golden("hidden_per_head").mask("attn_mask", {2, 3, 7, 7}, MaskMeaning::kHide);
   expect_golden(golden("hidden_per_head"), 3, {.mask = {.keep = keep.view()}});
 }
 

@@ -11,6 +11,10 @@
 
 namespace qkv::test {
 
+/// What true says in a mask of PyTorch: "ignore" to nn.MultiheadAttention, "may attend" to
+/// scaled_dot_product_attention.
+enum class MaskMeaning { kHide, kKeep };
+
 /// One case of a golden file: the tensors whose names begin with "case.".
 class GoldenCase {
  public:
@@ -30,11 +34,12 @@ class GoldenCase {
     return result;
   }
 
-  /// A mask in PyTorch's sense (1 = hidden) as ours (true = may attend).
-  Tensor<bool, 4> keep_where_not(const std::string& name, const Shape<4>& shape) const {
-    const auto hidden = file_.load_f32(prefix_ + name);
+  /// A mask whose true means `meaning`, as ours (true = may attend).
+  Tensor<bool, 4> mask(const std::string& name, const Shape<4>& shape, MaskMeaning meaning) const {
+    const TensorValues<bool> stored = file_.load_bool(prefix_ + name);
     Tensor<bool, 4> keep(shape);
-    for (Index n = 0; n < keep.size(); ++n) keep.data()[n] = hidden.values.data()[n] == 0;
+    EXPECT_EQ(keep.size(), stored.values.size());
+    for (Index n = 0; n < keep.size(); ++n) keep.data()[n] = stored.values.data()[n] == (meaning == MaskMeaning::kKeep);
     return keep;
   }
 
