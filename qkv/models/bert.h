@@ -26,8 +26,7 @@ struct Bert {
 
 /// What a run returns beside its last hidden state, and what it is told beside the tokens. Borrows what it points to.
 struct BertOptions {
-  /// How many leading tokens of each sequence are real; absent: all. Rows of padding are computed but never attended
-  /// to.
+  /// How many leading tokens of each sequence are real; absent: all. Padding is computed but never attended to.
   std::optional<ValidLens> valid_lens = std::nullopt;
   /// Which sentence each token belongs to, [batch, len]; absent: all 0.
   std::optional<TensorView<const std::int32_t, 2>> token_types = std::nullopt;
@@ -56,7 +55,7 @@ BertOutput forward(const Bert& model, TensorView<const std::int32_t, 2> tokens, 
 /// norms may be called weight/bias or gamma/beta. Tensors that the encoder does not need (pooler, heads, buffers) are
 /// left alone.
 /// Errors: FormatError that lists every tensor that is missing, has another shape than `config` says, or holds no
-/// floats.
+///   floats.
 Bert load_bert(const BertConfig& config, const SafetensorsFile& weights);
 
 }  // namespace qkv

@@ -23,10 +23,10 @@ struct BertConfig {
 /// Reads and checks a config.json field by field. type_vocab_size, layer_norm_eps, hidden_act and
 /// position_embedding_type may be absent and then are what transformers takes; fields that only training reads are not
 /// looked at.
-/// Errors: IoError if the file cannot be read. FormatError, naming the field, if it is no JSON object, model_type is
-/// not
-///   `bert`, a field is missing, of the wrong kind or out of range, num_attention_heads does not divide hidden_size, or
-///   the model is of a kind that is not supported (decoder, cross-attention, pruned heads, relative positions).
+/// Errors: IoError if the file cannot be read. FormatError, naming the field, if the file is no JSON object, model_type
+///   is not `bert`, a field is missing, of the wrong kind or out of range, num_attention_heads does not divide
+///   hidden_size, or the model is of a kind that is not supported (decoder, cross-attention, pruned heads, relative
+///   positions).
 BertConfig load_bert_config(const std::string& path);
 
 }  // namespace qkv

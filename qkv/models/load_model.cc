@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 void check_folder(const fs::path& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
-  if (!fs::exists(status)) throw IoError(folder.string(), "open", error.value() != 0 ? error.value() : ENOENT);
+  if (error) throw IoError(folder.string(), "open", error.value());
   if (!fs::is_directory(status)) throw IoError(folder.string(), "open", ENOTDIR);
 }
 
@@ -49,10 +49,8 @@ LoadedModel load_model(const std::string& folder) {
   const std::string config_path = (path / "config.json").string();
   const BertConfig config = load_bert_config(config_path);
   Tokenizer tokenizer = Tokenizer::load(folder);
-  if (tokenizer.vocab_size() > config.vocab_size)
-    throw FormatError(config_path, 0,
-                      "vocab_size: got " + std::to_string(config.vocab_size) + ", expected at least " +
-                          std::to_string(tokenizer.vocab_size()) + ", the number of tokens of the tokenizer");
+  check(tokenizer.vocab_size() <= config.vocab_size, "load_model", "vocab_size in " + config_path, config.vocab_size,
+        "at least " + std::to_string(tokenizer.vocab_size()) + ", the number of tokens of the tokenizer");
   SentenceOptions sentence = load_sentence_options(folder, config);
   const SafetensorsFile weights(weights_path(path));
   return {.name = name_of(path),

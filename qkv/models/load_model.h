@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "qkv/models/any_model.h"
@@ -18,10 +17,11 @@ struct LoadedModel {
 };
 
 /// Reads a local folder in Hugging Face's layout: config.json, model.safetensors, tokenizer.json or vocab.txt, and,
-/// where they are there, modules.json and what it names. Errors: IoError if the folder or a file of it cannot be read;
-/// FormatError if a file breaks its format or asks for what
-///   is not supported, or files contradict each other; std::invalid_argument if the folder holds weights, but only
-///   sharded ones (model.safetensors.index.json) or PyTorch's own (pytorch_model.bin).
+/// where they are there, modules.json and what it names.
+/// Errors: IoError if the folder or a file of it cannot be read. FormatError if a file breaks its format, asks for what
+///   is not supported, or weights do not fit config.json. std::invalid_argument if the tokenizer has more tokens than
+///   the model, or there are weights, but only sharded ones (model.safetensors.index.json) or PyTorch's own
+///   (pytorch_model.bin).
 LoadedModel load_model(const std::string& folder);
 
 }  // namespace qkv

@@ -21,9 +21,9 @@ struct SentenceOptions {
 };
 
 /// Reads modules.json of a folder and what it names: sentence_bert_config.json (max_seq_length) and the pooling
-/// module's config.json. max_tokens is never more than config.max_positions. Edge: without modules.json, what
-/// sentence-transformers does for a plain model: mean pooling, no normalisation, cut at
-///   max_positions.
+/// module's config.json. max_tokens is never more than config.max_positions.
+/// Edge: without modules.json, what sentence-transformers does for a plain model: mean pooling, no normalisation, cut
+///   at max_positions.
 /// Errors: IoError if a file that is named cannot be read; FormatError for modules other than Transformer, Pooling and
 ///   Normalize in this order, and for pooling modes other than mean, cls or max.
 SentenceOptions load_sentence_options(const std::string& folder, const BertConfig& config);

@@ -39,7 +39,15 @@ HeadWidths check_layer(const MultiHeadAttention& layer) {
   return widths;
 }
 
-void check_inputs(CView<3> query, CView<3> key, CView<3> value) {
+void check_width(const char* name, Index width, const char* projection_name, const Linear& projection) {
+  check(width == projection.in_dim(), kFunction, std::string(name) + ".shape[2] (width)", width,
+        std::to_string(projection.in_dim()) + " as in " + projection_name);
+}
+
+void check_inputs(const MultiHeadAttention& layer, CView<3> query, CView<3> key, CView<3> value) {
+  check_width("query", query.shape(2), "q_proj", layer.q_proj);
+  check_width("key", key.shape(2), "k_proj", layer.k_proj);
+  check_width("value", value.shape(2), "v_proj", layer.v_proj);
   const std::string batch = std::to_string(query.shape(0)) + " as in query";
   check(key.shape(0) == query.shape(0), kFunction, "key.shape[0] (batch)", key.shape(0), batch);
   check(value.shape(0) == query.shape(0), kFunction, "value.shape[0] (batch)", value.shape(0), batch);
@@ -58,7 +66,7 @@ TensorView<T, 4> split_heads(TensorView<T, 3> x, Index dim) {
 MultiHeadAttentionResult forward(const MultiHeadAttention& layer, CView<3> query, CView<3> key, CView<3> value,
                                  const MultiHeadAttentionOptions& options, const Run& run) {
   const HeadWidths widths = check_layer(layer);
-  check_inputs(query, key, value);
+  check_inputs(layer, query, key, value);
   const Index batch = query.shape(0), q_len = query.shape(1), kv_len = key.shape(1);
 
   const AttentionOptions attention_options{.scale = options.scale,

@@ -58,8 +58,8 @@ TEST(LoadModel, RefusesAVocabularyLargerThanTheEmbedding) {
   ToyBert toy;
   toy.vocab += "more\n";
   toy.write(folder);
-  EXPECT_THAT(error_of<FormatError>([&] { load_model(folder.path()); }),
-              holds("config.json", "vocab_size: got 12, expected at least 13"));
+  EXPECT_THAT(invalid([&] { load_model(folder.path()); }),
+              holds("load_model: vocab_size in " + folder.file("config.json"), "got 12, expected at least 13"));
 }
 
 TEST(LoadModel, TakesAVocabularySmallerThanTheEmbedding) {

@@ -303,7 +303,9 @@ TEST(MultiHeadAttention, RefusesInputsThatDisagree) {
               holds("multi_head_attention: key.shape[0] (batch): got 3, expected 2"));
   EXPECT_THAT(invalid([&] { forward(layer, x, x, other_batch); }), holds("value.shape[0] (batch): got 3, expected 2"));
   EXPECT_THAT(invalid([&] { forward(layer, x, x, longer); }), holds("value.shape[1] (kv_len): got 5, expected 4"));
-  EXPECT_THAT(invalid([&] { forward(layer, wider, x, x); }), holds("in_dim): got 7, expected 6"));
+  EXPECT_THAT(invalid([&] { forward(layer, wider, x, x); }), holds("query.shape[2] (width): got 7, expected 6"));
+  EXPECT_THAT(invalid([&] { forward(layer, x, wider, x); }), holds("key.shape[2] (width): got 7, expected 6"));
+  EXPECT_THAT(invalid([&] { forward(layer, x, x, wider); }), holds("value.shape[2] (width): got 7, expected 6"));
 }
 
 TEST(MultiHeadAttention, RefusesBadOptionsBeforeAnyWork) {
