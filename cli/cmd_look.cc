@@ -72,7 +72,7 @@ std::optional<viewer::TokenRun> choose(const Console& console, const LookOptions
   const TokenChoice choice = find_tokens(tokenizer, text, option, *wanted);
   if (choice.others.empty() || options.json) return choice.run;
   const auto name = [&](viewer::TokenRun run) {
-    return "#" + std::to_string(text.words ? text.tokens[run.begin].word : run.begin);
+    return "#" + std::to_string(text.words ? text.tokens[run.begin].word : text.tokens[run.begin].index);
   };
   std::string others;
   for (const viewer::TokenRun& other : choice.others) others += (others.empty() ? "" : ", ") + name(other);

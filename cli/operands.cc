@@ -1,15 +1,10 @@
 #include "cli/operands.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include "cli/exit_code.h"
 #include "cli/suggest.h"
-#include "qkv/core/check.h"
 #include "qkv/io/npy.h"
 #include "qkv/io/safetensors.h"
 
@@ -30,64 +25,39 @@ std::optional<InSafetensors> parse_safetensors(const std::string& operand) {
   return std::nullopt;
 }
 
-const SafetensorsInfo& find_tensor(const SafetensorsFile& file, const std::string& name) {
-  if (!file.contains(name))
-    throw CommandError(ExitCode::kInput, file.path() + " holds no tensor '" + name + "'" +
-                                             did_you_mean(name, file.names()) + " (qkv inspect lists the names)");
-  return file.info(name);
-}
-
-// Every value of a tensor, read as Stored and then converted.
-template <class Stored, class T, class Convert>
-TensorValues<T> convert_all(const SafetensorsInfo& tensor, std::span<const std::byte> bytes, Convert convert) {
-  AlignedBuffer<T> values(*checked_num_elements(tensor.shape));
-  for (Index i = 0; i < values.size(); ++i)
-    values.data()[i] = convert(load_number<Stored>(bytes.data() + i * Index{sizeof(Stored)}, std::endian::little));
-  return {tensor.shape, std::move(values)};
-}
-
-TensorValues<Index> integers_of(const SafetensorsFile& file, const std::string& name) {
-  const SafetensorsInfo& tensor = find_tensor(file, name);
-  const auto to_index = [](auto value) { return static_cast<Index>(value); };
-  if (tensor.dtype == "I32") return convert_all<std::int32_t, Index>(tensor, file.bytes(name), to_index);
-  check(tensor.dtype == "I64", file.path(), "dtype of '" + name + "'", tensor.dtype, "I64 or I32");
-  return convert_all<std::int64_t, Index>(tensor, file.bytes(name), to_index);
-}
-
-TensorValues<bool> booleans_of(const SafetensorsFile& file, const std::string& name) {
-  const SafetensorsInfo& tensor = find_tensor(file, name);
-  check(tensor.dtype == "BOOL" || tensor.dtype == "U8", file.path(), "dtype of '" + name + "'", tensor.dtype,
-        "BOOL or U8");
-  return convert_all<std::uint8_t, bool>(tensor, file.bytes(name), [&](std::uint8_t value) {
-    check(value <= 1, file.path(), "a value of '" + name + "'", int{value}, "0 or 1");
-    return value == 1;
+// Reads an operand of either kind: from_npy(file), or from_safetensors(file, name).
+template <class FromNpy, class FromSafetensors>
+auto load_operand(const std::string& operand, FromNpy from_npy, FromSafetensors from_safetensors) {
+  return blame(ExitCode::kInput, [&] {
+    const auto place = parse_safetensors(operand);
+    if (!place) return from_npy(NpyFile(operand));
+    const SafetensorsFile file(place->path);
+    if (!file.contains(place->name))
+      throw CommandError(ExitCode::kInput, file.path() + " holds no tensor '" + place->name + "'" +
+                                               did_you_mean(place->name, file.names()) +
+                                               " (qkv inspect lists the names)");
+    return from_safetensors(file, place->name);
   });
 }
 
 }  // namespace
 
 TensorValues<float> load_floats(const std::string& operand) {
-  return blame(ExitCode::kInput, [&] {
-    const auto place = parse_safetensors(operand);
-    if (!place) return NpyFile(operand).to_f32();
-    const SafetensorsFile file(place->path);
-    find_tensor(file, place->name);
-    return file.load_f32(place->name);
-  });
+  return load_operand(
+      operand, [](const NpyFile& file) { return file.to_f32(); },
+      [](const SafetensorsFile& file, const std::string& name) { return file.load_f32(name); });
 }
 
 TensorValues<Index> load_integers(const std::string& operand) {
-  return blame(ExitCode::kInput, [&] {
-    const auto place = parse_safetensors(operand);
-    return place ? integers_of(SafetensorsFile(place->path), place->name) : NpyFile(operand).to_index();
-  });
+  return load_operand(
+      operand, [](const NpyFile& file) { return file.to_index(); },
+      [](const SafetensorsFile& file, const std::string& name) { return file.load_index(name); });
 }
 
 TensorValues<bool> load_booleans(const std::string& operand) {
-  return blame(ExitCode::kInput, [&] {
-    const auto place = parse_safetensors(operand);
-    return place ? booleans_of(SafetensorsFile(place->path), place->name) : NpyFile(operand).to_bool();
-  });
+  return load_operand(
+      operand, [](const NpyFile& file) { return file.to_bool(); },
+      [](const SafetensorsFile& file, const std::string& name) { return file.load_bool(name); });
 }
 
 std::vector<Index> with_leading_ones(const std::string& operand, const std::vector<Index>& shape,

@@ -123,7 +123,7 @@ std::vector<RecordToken> record_tokens(const Encoding& encoding) {
     const auto& word = encoding.word_indices[i];
     const bool continues = i > 0 && word && word == encoding.word_indices[i - 1];
     const Index number = tokens.empty() ? 0 : tokens.back().word + (continues ? 0 : 1);
-    tokens.push_back({.text = encoding.tokens[i], .is_special = encoding.is_special[i], .word = number});
+    tokens.push_back({.text = encoding.tokens[i], .is_special = encoding.is_special[i], .word = number, .index = i});
   }
   return tokens;
 }

@@ -62,7 +62,8 @@ Record merge_words(const Record& record) {
   for (const TokenRun& word : words)
     merged.tokens.push_back({.text = text_of(record.tokens, word),
                              .is_special = record.tokens[word.begin].is_special,
-                             .word = merged.len()});
+                             .word = merged.len(),
+                             .index = merged.len()});
   for (Index layer = 0; layer < record.num_layers(); ++layer)
     merged.attn_weights.push_back(merged_layer(record, layer, words));
   return merged;

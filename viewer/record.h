@@ -13,6 +13,7 @@ struct RecordToken {
   std::string text;
   bool is_special = false;  ///< known from the tokenizer, not guessed from brackets
   Index word = 0;           ///< the pieces of one word share it; neighbours that differ belong to different words
+  Index index = 0;          ///< its place in the text, hidden tokens counted: what the user calls #index
 };
 
 /// What every picture is made of: the tokens of a text and where each head of a model makes each of them look.

@@ -71,7 +71,8 @@ std::string strongest_tokens(const Picture& picture, const std::vector<float>& r
     const Index j = order[place];
     const std::string label = (picture.from->contains(j) ? "itself: " : "") + printable(picture.keys[j].text);
     lines += "  " + pad_left(percent(row[j]), 4) + "  " +
-             cut_to_width(label, style.width - 20, symbols(style).ellipsis) + "  (#" + std::to_string(j) + ")\n";
+             cut_to_width(label, style.width - 20, symbols(style).ellipsis) + "  (#" +
+             std::to_string(picture.keys[j].index) + ")\n";
   }
   return lines;
 }
@@ -99,9 +100,12 @@ std::string ranking_lines(const Picture& picture, const Style& style) {
     const RankedHead& ranked = picture.ranking[place];
     const std::string name = "layer " + std::to_string(ranked.layer) + " head " + std::to_string(ranked.head);
     std::string line = "  " + pad_right(name, 16) + "  " + two_digits(ranked.weight);
-    for (const TokenWeight& word : ranked.next)
+    constexpr float kLeastShown = 0.005F;  // the rest would be 0.00
+    for (const TokenWeight& word : ranked.next) {
+      if (!(word.weight >= kLeastShown)) break;
       line += (&word == &ranked.next.front() ? "   then " : ", ") +
               quoted(picture.keys, {word.token, word.token + 1}, style) + " " + two_digits(word.weight);
+    }
     lines += cut_to_width(line, style.width, ellipsis) + "\n";
   }
   return lines;

@@ -10,6 +10,8 @@ namespace qkv::viewer {
 namespace {
 
 constexpr Index kMostWideCells = 24, kLeastLabel = 4, kMostLabel = 16, kTickEvery = 10, kMostLetters = 6;
+// Before the label of a row with wide cells stand a number of two digits and a blank, after it a blank.
+constexpr Index kAroundLabel = 4;
 
 // What is drawn: the picture's weights, or the largest of each pool x pool of them.
 struct Grid {
@@ -38,11 +40,11 @@ Grid make_grid(const Picture& picture, const Style& style) {
   Grid grid;
   Index longest = kLeastLabel;
   for (const RecordToken& token : picture.queries) longest = std::max(longest, display_width(printable(token.text)));
-  const bool fits = std::max(num_queries, num_keys) <= kMostWideCells && kLeastLabel + 3 + 2 * num_keys <= style.width;
+  const bool fits =
+      std::max(num_queries, num_keys) <= kMostWideCells && kLeastLabel + kAroundLabel + 2 * num_keys <= style.width;
   if (fits) {
     grid.cell_width = 2;
-    // A number of two digits and a blank stand before each label.
-    grid.label_width = std::min({longest, kMostLabel, style.width - 2 * num_keys - 3});
+    grid.label_width = std::min({longest, kMostLabel, style.width - 2 * num_keys - kAroundLabel});
   } else {
     grid.label_width = kLeastLabel;
     grid.pool = ceil_div(num_keys, style.width - kLeastLabel - 1);
@@ -79,7 +81,7 @@ std::string row_label(const Picture& picture, const Grid& grid, Index i, const S
   if (grid.cell_width == 2) {
     const std::string label = printable(picture.queries[token].text);
     return pad_left(std::to_string(token), 2) + " " +
-           pad_right(cut_to_width(label, grid.label_width, symbols(style).ellipsis), grid.label_width);
+           pad_right(cut_to_width(label, grid.label_width, symbols(style).ellipsis), grid.label_width) + " ";
   }
   constexpr Index kRowsPerTick = 4;
   return pad_left(i % kRowsPerTick == 0 ? std::to_string(token) : "", grid.label_width) + " ";
@@ -163,7 +165,7 @@ std::string matrix_view(const Picture& picture, const Style& style) {
   view += wrapped("layer " + std::to_string(picture.layer) + " head " + std::to_string(picture.head) +
                       ": each row (from, query) looks at the columns (to, key)",
                   "", style);
-  const std::string margin(static_cast<std::size_t>(grid.label_width + (grid.cell_width == 2 ? 3 : 1)), ' ');
+  const std::string margin(static_cast<std::size_t>(grid.label_width + (grid.cell_width == 2 ? kAroundLabel : 1)), ' ');
   const std::string vertical = vertical_labels(picture, grid, margin);
   view += vertical.empty() ? column_labels(grid, margin) : vertical;
   for (Index i = 0; i < grid.rows(); i += grid.half_blocks ? 2 : 1) {

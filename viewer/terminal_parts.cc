@@ -96,7 +96,12 @@ std::string answer_lines(const Picture& picture, const Style& style) {
 
 std::string quoted(const std::vector<RecordToken>& tokens, TokenRun run, const Style& style) {
   constexpr Index kLongest = 40;
-  return "\"" + cut_to_width(printable(text_of(tokens, run)), kLongest, symbols(style).ellipsis) + "\"";
+  const std::string text = text_of(tokens, run);
+  Index count = 0;
+  for (Index begin = 0; begin + run.size() <= static_cast<Index>(tokens.size()); ++begin)
+    count += text_of(tokens, {begin, begin + run.size()}) == text ? 1 : 0;
+  const std::string quotes = "\"" + cut_to_width(printable(text), kLongest, symbols(style).ellipsis) + "\"";
+  return count > 1 ? quotes + " #" + std::to_string(tokens[run.begin].index) : quotes;
 }
 
 std::string two_digits(double weight) {

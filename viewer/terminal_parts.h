@@ -23,7 +23,8 @@ std::string header_line(const Picture& picture, const Style& style);
 /// What `from` looks at most and how much it looks at `to`, in a sentence; below it, why this row was picked.
 std::string answer_lines(const Picture& picture, const Style& style);
 
-/// A run of the picture's tokens in quotes, cut to a length that fits in a sentence.
+/// A run of tokens in quotes, cut to a length that fits in a sentence; with its #index where the text has others like
+/// it.
 std::string quoted(const std::vector<RecordToken>& tokens, TokenRun run, const Style& style);
 
 /// "0.68".

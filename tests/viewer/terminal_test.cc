@@ -57,7 +57,7 @@ TEST(MatrixView, RowsHaveTheSameWidthWhateverTheLetters) {
   for (const Index width : {20, 80}) {
     const auto rows = rows_of_matrix(matrix_view(wide_labels(), {.width = width}));
     ASSERT_THAT(rows, SizeIs(5)) << width;
-    for (const std::string& row : rows) EXPECT_EQ(display_width(row), 3 + 5 + 2 * 5) << row;
+    for (const std::string& row : rows) EXPECT_EQ(display_width(row), 4 + 5 + 2 * 5) << row;
   }
 }
 
@@ -65,8 +65,8 @@ TEST(MatrixView, CutsLabelsBetweenClusters) {
   const auto picture = picture_of(testing::tokens({"\u65e5\u672c\u65e5\u672c\u65e5\u672c", "b", "c", "d", "e"}));
   const auto rows = rows_of_matrix(matrix_view(picture, {.width = 20}));
   ASSERT_THAT(rows, SizeIs(5));
-  // Seven columns are left for the label: three characters of two, and the mark.
-  EXPECT_THAT(rows[0], HasSubstr("\u65e5\u672c\u65e5\u2026"));
+  // Six columns are left for the label: two characters of two, the mark, and a blank.
+  EXPECT_THAT(rows[0], HasSubstr(" \u65e5\u672c\u2026  "));
   for (const std::string& row : rows) EXPECT_EQ(display_width(row), 20);
 }
 
@@ -153,11 +153,17 @@ TEST(TextView, PutsEachNumberUnderItsToken) {
 
 TEST(TextView, ListsTheStrongestOfManyTokens) {
   std::vector<RecordToken> tokens;
-  for (Index i = 0; i < 400; ++i) tokens.push_back({.text = "t" + std::to_string(i), .word = i});
+  for (Index i = 0; i < 400; ++i) tokens.push_back({.text = "t" + std::to_string(i), .word = i, .index = i + 1});
   const std::string view = text_view(picture_of(tokens), {});
   EXPECT_THAT(view, HasSubstr("the 12 strongest of 400:"));
-  EXPECT_THAT(view, HasSubstr("50%  t399  (#399)"));
+  EXPECT_THAT(view, HasSubstr("50%  t399  (#400)"));
   EXPECT_LT(lines_of(view).size(), 30U);
+}
+
+TEST(TextView, TellsEqualWordsApart) {
+  Picture picture = picture_of(testing::tokens({"it", "was", "it"}));
+  picture.queries[2].index = picture.keys[2].index = 3;
+  EXPECT_EQ(lines_of(text_view(picture, {}))[2], "\"it\" #0 looks most at \"it\" #3: 0.50 in layer 0 head 0");
 }
 
 TEST(TextView, TokensCannotControlTheTerminal) {
