@@ -10,11 +10,12 @@
 #include "qkv/nn/linear.h"
 #include "qkv/nn/multi_head_attention.h"
 #include "qkv/nn/norm.h"
+#include "qkv/nn/positional.h"
 #include "qkv/nn/transformer_block.h"
 
 namespace qkv {
 
-/// Layer, const or not.
+/// A layer of one kind, const or not.
 template <class Type, class Layer>
 concept IsLayer = std::same_as<std::remove_const_t<Type>, Layer>;
 
@@ -28,6 +29,11 @@ void for_each_parameter(Layer& layer, const Visit& visit, const std::string& pre
 }
 
 template <IsLayer<Embedding> Layer, class Visit>
+void for_each_parameter(Layer& layer, const Visit& visit, const std::string& prefix = "") {
+  visit(prefix + "weight", layer.weight);
+}
+
+template <IsLayer<PositionalEncoding> Layer, class Visit>
 void for_each_parameter(Layer& layer, const Visit& visit, const std::string& prefix = "") {
   visit(prefix + "weight", layer.weight);
 }

@@ -42,8 +42,8 @@ std::string refusal_of_name(const std::string& name) {
   return refusal({{.name = name, .shape = {2, 3}, .values = kSix}}, {});
 }
 
-// Both files were written by the package safetensors (tests/goldens/make_goldens.py). The first has names with quotes,
-// line ends, NUL and emoji, rank 0, sizes of zero and NaN of several payloads.
+// Both files were written by the package safetensors (tests/goldens). The first has names with quotes, line ends, NUL
+// and emoji, rank 0, sizes of zero and NaN of several payloads.
 TEST(WriteSafetensors, WritesTheBytesOfTheReferenceLibrary) {
   for (const std::string name : {"/odd_names.safetensors", "/toy_bert/model.safetensors"}) {
     const std::string original = QKV_TEST_DATA + name;
