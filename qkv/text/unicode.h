@@ -2,16 +2,17 @@
 
 #include <string>
 
+#pragma GCC visibility push(hidden)  // not for users: neither installed nor exported
 namespace qkv {
 
-// What BERT's tokeniser asks about a character. The data are utf8proc's, cut to what the package `tokenizers` knows, so
-// that ids agree for every code point U+0000..U+10FFFF (tests/parity/test_tokenizer_parity.py goes through all of
-// them). Checked with utf8proc 2.8.0 (Unicode 15.0) and tokenizers 0.22.2, which mixes three Unicode versions:
-//   categories              8.0   younger marks, punctuation and format characters have no category: they are kept as
-//                                 they are. Two older characters have since changed: U+1734 is still Mn there (now Mc),
-//                                 U+166D still punctuation (now So).
-//   canonical decomposition 9.0   younger characters neither decompose nor change places.
-//   lower-casing           17.0   37 capital letters younger than 15.0 are lower-cased too.
+// What BERT's tokeniser asks about a character. The data are utf8proc's, cut to what the package `tokenizers` knows,
+// so that ids agree for every code point U+0000..U+10FFFF (tests/parity/test_tokenizer_parity.py tries all of them).
+// Checked with utf8proc 2.8.0 (Unicode 15.0) and tokenizers 0.22.2 and 0.23.3, which mix three versions of Unicode:
+//   categories               8.0  younger marks, punctuation and format characters have none: they stay in the text.
+//                                 Three older ones have changed since: U+1734 is still Mn there (now Mc), U+166D
+//                                 still Po (now So), U+111C9 still Po (now Mn).
+//   canonical decomposition  9.0  younger characters neither decompose nor change places
+//   lower-casing            17.0  55 capital letters younger than 15.0 are lower-cased too
 // Unassigned code points and surrogates have no property here.
 
 /// Removed by BERT's cleaning: control, format and private-use characters, U+0000 and U+FFFD, but not tab, line feed,
@@ -45,3 +46,4 @@ std::u32string decompose(char32_t code_point);
 int combining_class(char32_t code_point);
 
 }  // namespace qkv
+#pragma GCC visibility pop
