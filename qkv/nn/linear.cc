@@ -10,15 +10,17 @@ namespace {
 
 constexpr const char* kFunction = "linear";
 
-void check_layer(const Linear& layer) {
+void check_layer(const LinearView& layer) {
   check(layer.out_dim() >= 1, kFunction, "weight.shape[0] (out_dim)", layer.out_dim(), ">= 1");
   check(layer.in_dim() >= 1, kFunction, "weight.shape[1] (in_dim)", layer.in_dim(), ">= 1");
-  if (layer.bias)
-    check(layer.bias->shape(0) == layer.out_dim(), kFunction, "bias.shape[0] (out_dim)", layer.bias->shape(0),
-          std::to_string(layer.out_dim()) + " as in weight");
+  if (layer.in_dim() > 1) check_equal<Index>(kFunction, "weight.stride[1] (last axis)", layer.weight.stride(1), 1);
+  if (!layer.bias) return;
+  check(layer.bias->shape(0) == layer.out_dim(), kFunction, "bias.shape[0] (out_dim)", layer.bias->shape(0),
+        std::to_string(layer.out_dim()) + " as in weight");
+  if (layer.out_dim() > 1) check_equal<Index>(kFunction, "bias.stride[0]", layer.bias->stride(0), 1);
 }
 
-void check_input(const Linear& layer, CView<3> x) {
+void check_input(const LinearView& layer, CView<3> x) {
   check_layer(layer);
   check(x.shape(2) == layer.in_dim(), kFunction, "x.shape[2] (in_dim)", x.shape(2),
         std::to_string(layer.in_dim()) + " as in weight");
@@ -39,7 +41,7 @@ TensorView<T, 3> collapse(const TensorView<T, 3>& x) {
 
 }  // namespace
 
-void linear_into(const Linear& layer, View<3> out, CView<3> x, Activation activation, const Run& run) {
+void linear_into(const LinearView& layer, View<3> out, CView<3> x, Activation activation, const Run& run) {
   check_input(layer, x);
   const Shape<3> expected{x.shape(0), x.shape(1), layer.out_dim()};
   check(out.shape() == expected, kFunction, "out.shape", to_string<3>(out.shape()), to_string<3>(expected));

@@ -10,6 +10,22 @@ namespace qkv {
 
 using kernels::Activation;
 
+/// Borrows the parameters of a linear layer, or of some of its outputs.
+struct LinearView {
+  CView<2> weight;                              ///< [out_dim, in_dim], last axis: stride 1
+  std::optional<CView<1>> bias = std::nullopt;  ///< [out_dim], stride 1
+
+  Index in_dim() const { return weight.shape(1); }
+  Index out_dim() const { return weight.shape(0); }
+
+  /// The layer that computes outputs begin .. end-1 only.
+  LinearView outputs(Index begin, Index end) const {
+    LinearView part{.weight = weight.slice(0, begin, end)};
+    if (bias) part.bias = bias->slice(0, begin, end);
+    return part;
+  }
+};
+
 /// A learned linear map of the last axis, as PyTorch's nn.Linear: y = x weight^T + bias.
 struct Linear {
   Tensor<float, 2> weight;                              ///< [out_dim, in_dim]
@@ -17,6 +33,11 @@ struct Linear {
 
   Index in_dim() const { return weight.shape(1); }
   Index out_dim() const { return weight.shape(0); }
+
+  LinearView view() const {
+    return {.weight = weight, .bias = bias ? std::optional<CView<1>>(bias->view()) : std::nullopt};
+  }
+  operator LinearView() const { return view(); }  // NOLINT(google-explicit-constructor)
 };
 
 /// Applies the layer to every position.
@@ -30,6 +51,6 @@ Tensor<float, 3> forward(const Linear& layer, CView<3> x, const Run& run = {});
 
 /// The same, followed by an activation, into memory of the caller's: out [batch, len, out_dim], any strides that do not
 /// overlap (last axis: 1). out and x must not share memory. Errors: as forward(), and where `out` has another shape.
-void linear_into(const Linear& layer, View<3> out, CView<3> x, Activation activation, const Run& run = {});
+void linear_into(const LinearView& layer, View<3> out, CView<3> x, Activation activation, const Run& run = {});
 
 }  // namespace qkv

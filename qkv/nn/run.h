@@ -8,6 +8,8 @@ namespace qkv {
 struct Run {
   /// Who runs the tasks; null: default_executor().
   Executor* executor = nullptr;
+  /// Whether the run is part of training. Layers drop only then; evaluation ignores their dropout.
+  bool training = false;
 };
 
 /// The executor that `run` names.

@@ -151,7 +151,7 @@ void expect_same_bits(const Tensor<float, Rank>& got, const Tensor<float, Rank>&
 
 template <class T, int Rank>
 std::vector<T> values(const Tensor<T, Rank>& x) {
-  return {x.data(), x.data() + x.size()};
+  return std::vector<T>(x.data(), x.data() + x.size());  // no braces: to bool they would be two values
 }
 
 /// A packed tensor of the given values.
