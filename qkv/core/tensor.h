@@ -29,12 +29,12 @@ class Tensor {
   operator TensorView<T, Rank>() { return view(); }              // NOLINT(google-explicit-constructor)
   operator TensorView<const T, Rank>() const { return view(); }  // NOLINT(google-explicit-constructor)
 
-  template <class... I>
-  T& operator()(I... indices) {
+  template <class... Indices>
+  T& operator()(Indices... indices) {
     return view()(indices...);
   }
-  template <class... I>
-  const T& operator()(I... indices) const {
+  template <class... Indices>
+  const T& operator()(Indices... indices) const {
     return view()(indices...);
   }
 

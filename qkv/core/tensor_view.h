@@ -79,8 +79,8 @@ class TensorView {
   Index size() const { return num_elements<Rank>(shape_); }
 
   /// The element at one index per axis. Bounds are the caller's affair (asserted in debug builds).
-  template <std::convertible_to<Index>... I>
-  requires(sizeof...(I) == Rank) T& operator()(I... indices) const {
+  template <std::convertible_to<Index>... Indices>
+  requires(sizeof...(Indices) == Rank) T& operator()(Indices... indices) const {
     const Shape<Rank> index{static_cast<Index>(indices)...};
     Index offset = 0;
     for (int axis = 0; axis < Rank; ++axis) {

@@ -13,7 +13,7 @@ void for_each_row(Index batch, Index len, const Run& run, const Row& row) {
   constexpr Index kRowsPerTask = 32;  // some microseconds of work: enough to be worth handing to a thread
   const Index num_rows = batch * len;
   executor_of(run).run(ceil_div(num_rows, kRowsPerTask), [&](Index task, Index) {
-    const Index end = std::min(num_rows, (task + 1) * kRowsPerTask);
+    const Index end = (std::min)(num_rows, (task + 1) * kRowsPerTask);  // windows.h has a macro min
     for (Index r = task * kRowsPerTask; r < end; ++r) row(r / len, r % len);
   });
 }
