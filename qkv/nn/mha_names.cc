@@ -48,6 +48,7 @@ template <class T>
 void rename(const ProjectionNames& names, Parameter<T>& parameter) {
   const auto dot = parameter.name.find('.');
   const std::string projection = parameter.name.substr(0, dot);
+  if (projection == "scoring") return;
   const std::string& theirs = projection == "q_proj"   ? names.q_proj
                               : projection == "k_proj" ? names.k_proj
                               : projection == "v_proj" ? names.v_proj
@@ -58,6 +59,8 @@ void rename(const ProjectionNames& names, Parameter<T>& parameter) {
 template <class Layer>
 auto renamed_parameters(Layer& layer, MhaNames names, const std::string& prefix) {
   auto list = parameters(layer);
+  check(names == MhaNames::kOurs || !std::holds_alternative<AdditiveWeights>(layer.scoring), kFunction, "scoring",
+        "additive", "one without parameters under these names");
   if (names == MhaNames::kPytorch) {
     check_fits_pytorch(layer);
     for (auto& parameter : list) rename_for_pytorch(layer, parameter);

@@ -3,6 +3,7 @@
 #include <concepts>
 #include <string>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "qkv/nn/embedding.h"
@@ -35,7 +36,7 @@ void for_each_parameter(Layer& layer, const Visit& visit, const std::string& pre
 
 template <IsLayer<PositionalEncoding> Layer, class Visit>
 void for_each_parameter(Layer& layer, const Visit& visit, const std::string& prefix = "") {
-  visit(prefix + "weight", layer.weight);
+  if (layer.learned) visit(prefix + "weight", layer.weight);
 }
 
 template <IsLayer<LayerNorm> Layer, class Visit>
@@ -56,6 +57,11 @@ void for_each_parameter(Layer& layer, const Visit& visit, const std::string& pre
   for_each_parameter(layer.k_proj, visit, prefix + "k_proj.");
   for_each_parameter(layer.v_proj, visit, prefix + "v_proj.");
   if (layer.out_proj) for_each_parameter(*layer.out_proj, visit, prefix + "out_proj.");
+  if (auto* additive = std::get_if<AdditiveWeights>(&layer.scoring)) {
+    visit(prefix + "scoring.w_q", additive->w_q);
+    visit(prefix + "scoring.w_k", additive->w_k);
+    visit(prefix + "scoring.w_v", additive->w_v);
+  }
 }
 
 template <IsLayer<TransformerBlock> Layer, class Visit>

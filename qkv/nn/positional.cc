@@ -11,7 +11,7 @@ PositionalEncoding sinusoidal_positions(Index max_len, Index embed_dim) {
   check(max_len >= 0, "sinusoidal_positions", "max_len", max_len, ">= 0");
   check(embed_dim >= 1, "sinusoidal_positions", "embed_dim", embed_dim, ">= 1");
   constexpr double kBase = 10000;  // wavelengths go from 2 pi to kBase * 2 pi
-  PositionalEncoding layer{.weight = Tensor<float, 2>({max_len, embed_dim})};
+  PositionalEncoding layer{.weight = Tensor<float, 2>({max_len, embed_dim}), .learned = false};
   for (Index d = 0; d < embed_dim; ++d) {
     const Index even = d - d % 2;
     const double frequency = std::pow(kBase, -static_cast<double>(even) / static_cast<double>(embed_dim));

@@ -9,6 +9,7 @@ namespace qkv {
 /// Learned, as in BERT, or fixed, as sinusoidal_positions() makes it.
 struct PositionalEncoding {
   Tensor<float, 2> weight;  ///< [max_len, embed_dim]
+  bool learned = true;      ///< Whether training changes the weight and state dicts hold it.
 
   Index max_len() const { return weight.shape(0); }
   Index embed_dim() const { return weight.shape(1); }

@@ -140,6 +140,20 @@ TEST(MhaNames, RefuseALayerThatTheyHaveNoPlaceFor) {
   EXPECT_THAT(refusal(one_bias, MhaNames::kPytorch), HasSubstr("v_proj.bias: got one, expected none as in q_proj"));
 }
 
+TEST(MhaNames, OfAdditiveScoringAreOursOnly) {
+  const auto additive = [](std::uint64_t seed) {
+    Random random(seed);
+    auto layer = random_attention(seed);
+    layer.scoring = AdditiveWeights{random.tensor<2>({5, 3}), random.tensor<2>({5, 3}), random.tensor<1>({5})};
+    return layer;
+  };
+  auto loaded = blank(additive(2));
+  load_state_dict(loaded, MhaNames::kOurs, state_dict(additive(1), MhaNames::kOurs));
+  expect_same_state(state_dict(loaded), state_dict(additive(1)));
+  for (const auto kind : {MhaNames::kPytorch, MhaNames::kD2l, MhaNames::kBert})
+    EXPECT_THAT(invalid([&] { state_dict(additive(1), kind); }), HasSubstr("mha_names: scoring: got additive"));
+}
+
 TEST(MhaNames, OfProjectionsAreThoseOfTheStateDict) {
   const ProjectionNames bert = projection_names(MhaNames::kBert);
   EXPECT_EQ(bert.v_proj, "attention.self.value");

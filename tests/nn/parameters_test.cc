@@ -46,6 +46,18 @@ TEST(Parameters, OfTables) {
   EXPECT_THAT(names_of(PositionalEncoding{.weight = random.tensor<2>({5, 4})}), ElementsAre("weight"));
 }
 
+TEST(Parameters, OfAFixedTableAreNone) {
+  EXPECT_THAT(names_of(sinusoidal_positions(5, 4)), ElementsAre());
+}
+
+TEST(Parameters, OfAttentionHoldThoseOfItsScoring) {
+  Random random(6);
+  auto layer = attention_without_bias(random);
+  layer.scoring = AdditiveWeights{random.tensor<2>({5, 2}), random.tensor<2>({5, 2}), random.tensor<1>({5})};
+  EXPECT_THAT(names_of(layer, "a."), ElementsAre("a.q_proj.weight", "a.k_proj.weight", "a.v_proj.weight",
+                                                 "a.scoring.w_q", "a.scoring.w_k", "a.scoring.w_v"));
+}
+
 TEST(Parameters, OfABlockAreNamedByItsPartsInTheirOrder) {
   Random random(4);
   TransformerBlock block{
