@@ -7,6 +7,7 @@
 #include "qkv/core/error.h"
 #include "qkv/io/in_quotes.h"
 #include "qkv/models/bert.h"
+#include "qkv/nn/mha_names.h"
 
 namespace qkv {
 
@@ -81,12 +82,12 @@ class WeightReader {
 
 TransformerBlock read_block(WeightReader& reader, const BertConfig& config, Index block_index) {
   const std::string name = "encoder.layer." + std::to_string(block_index) + ".";
-  const std::string attention = name + "attention.self.";
+  const ProjectionNames projections = projection_names(MhaNames::kBert);
   const Index embed_dim = config.embed_dim;
-  return {.attention = {.q_proj = reader.linear(attention + "query", embed_dim, embed_dim),
-                        .k_proj = reader.linear(attention + "key", embed_dim, embed_dim),
-                        .v_proj = reader.linear(attention + "value", embed_dim, embed_dim),
-                        .out_proj = reader.linear(name + "attention.output.dense", embed_dim, embed_dim),
+  return {.attention = {.q_proj = reader.linear(name + projections.q_proj, embed_dim, embed_dim),
+                        .k_proj = reader.linear(name + projections.k_proj, embed_dim, embed_dim),
+                        .v_proj = reader.linear(name + projections.v_proj, embed_dim, embed_dim),
+                        .out_proj = reader.linear(name + projections.out_proj, embed_dim, embed_dim),
                         .num_heads = config.num_heads},
           .attention_norm = reader.norm(name + "attention.output.LayerNorm", config),
           .feed_forward = {.up_proj = reader.linear(name + "intermediate.dense", config.ffn_dim, embed_dim),
