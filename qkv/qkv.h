@@ -16,6 +16,7 @@
 #include "qkv/nn/feed_forward.h"
 #include "qkv/nn/init.h"
 #include "qkv/nn/linear.h"
+#include "qkv/nn/mha_compat.h"
 #include "qkv/nn/mha_names.h"
 #include "qkv/nn/multi_head_attention.h"
 #include "qkv/nn/norm.h"
