@@ -97,18 +97,29 @@ void TbbExecutor::run(Index num_tasks, FunctionRef<void(Index, Index)> task) {
 
   // oneTBB starts one loop per worker slot; each loop claims the next task. Slots, not threads, name the scratch
   // memory, so a thread that waits in a nested run and picks up another slot's loop cannot meet itself.
-  std::atomic<Index> next{0};
+  //
+  // Every access to `next` releases or acquires: what the caller wrote is seen by every task, and what tasks wrote by
+  // the caller. oneTBB sees to that as well, but inside its library, where ThreadSanitizer is blind.
+  std::atomic<Index> next;
+  next.store(0, std::memory_order_release);
   const auto work_through = [&](Index slot) {
     try {
-      for (Index index; (index = next.fetch_add(1, std::memory_order_relaxed)) < num_tasks;) task(index, slot);
+      for (Index index; (index = next.fetch_add(1, std::memory_order_acq_rel)) < num_tasks;) task(index, slot);
     } catch (...) {
-      next.store(num_tasks, std::memory_order_relaxed);  // the others stop after the task they are in
+      next.exchange(num_tasks, std::memory_order_acq_rel);  // the others stop after the task they are in
       throw;
     }
   };
-  arena_->arena.execute([&] {
-    oneapi::tbb::parallel_for(Index{0}, num_slots, Index{1}, work_through, oneapi::tbb::simple_partitioner{});
-  });
+  const auto acquire_results = [&] { next.load(std::memory_order_acquire); };
+  try {
+    arena_->arena.execute([&] {
+      oneapi::tbb::parallel_for(Index{0}, num_slots, Index{1}, work_through, oneapi::tbb::simple_partitioner{});
+    });
+  } catch (...) {
+    acquire_results();
+    throw;
+  }
+  acquire_results();
 }
 
 Executor& calling_thread_executor() {
