@@ -37,12 +37,25 @@ struct MultiHeadAttentionShape {
   std::optional<Index> v_head_dim = std::nullopt;  ///< Absent: head_dim.
   bool bias = true;                                ///< Of all projections.
   bool out_proj = true;                            ///< Without it the merged heads are the result.
+  /// With kSplitThenProject each projection reads one of the slices into which its input is cut.
+  HeadSplit head_split = HeadSplit::kProjectThenSplit;
+  double dropout = 0;
 };
 
-/// Multi-head attention whose projections are initialised as by make_linear(). (nn.MultiheadAttention of PyTorch starts
-/// otherwise: in_proj_weight as Xavier and Bengio say, biases at 0.)
-/// Errors: std::invalid_argument unless all sizes are positive, num_kv_heads divides num_heads and, where head_dim is
-///   absent, num_heads divides embed_dim.
+/// Multi-head attention whose projections are initialised as by make_linear(); its scoring is the scaled dot product.
+/// (nn.MultiheadAttention of PyTorch starts otherwise: in_proj_weight as Xavier and Bengio say, biases at 0.)
+/// Errors: std::invalid_argument unless all sizes are positive, num_kv_heads divides num_heads, num_heads divides
+///   embed_dim where head_dim is absent, and the number of heads the width of each input that is cut into slices.
 MultiHeadAttention make_multi_head_attention(const MultiHeadAttentionShape& shape, RandomStream& random);
+
+struct AdditiveShape {
+  Index hidden_dim = 0;
+  Index head_dim = 0;
+  std::optional<Index> k_head_dim = std::nullopt;  ///< Absent: head_dim.
+};
+
+/// Weights for MultiHeadAttention::scoring, each initialised as a linear layer without bias: w_q, w_k, then w_v.
+/// Errors: std::invalid_argument unless all sizes are positive.
+AdditiveWeights make_additive_weights(const AdditiveShape& shape, RandomStream& random);
 
 }  // namespace qkv

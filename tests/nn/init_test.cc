@@ -119,6 +119,51 @@ TEST(MakeMultiHeadAttention, TakesHeadsOfAnyWidthAndNumber) {
   EXPECT_EQ(forward(layer, x, x, x).out.shape(), (Shape<3>{1, 3, 10}));
 }
 
+// System B's second reading: (embed_dim / num_heads)^2 numbers for each head.
+TEST(MakeMultiHeadAttention, MakesProjectionsOfSlices) {
+  RandomStream random(1);
+  const MultiHeadAttentionShape shape{
+      .embed_dim = 12, .num_heads = 4, .num_kv_heads = 2, .head_split = HeadSplit::kSplitThenProject};
+  const auto layer = make_multi_head_attention(shape, random);
+  EXPECT_EQ(layer.q_proj.weight.shape(), (Shape<2>{12, 3}));
+  EXPECT_EQ(layer.k_proj.weight.shape(), (Shape<2>{6, 6}));
+  EXPECT_EQ(layer.v_proj.weight.shape(), (Shape<2>{6, 6}));
+  const Tensor<float, 3> x({1, 3, 12}, 0.5f);
+  EXPECT_EQ(forward(layer, x, x, x).out.shape(), (Shape<3>{1, 3, 12}));
+}
+
+TEST(MakeMultiHeadAttention, KeepsTheDropout) {
+  RandomStream random(1);
+  EXPECT_EQ(make_multi_head_attention({.embed_dim = 4, .dropout = 0.1}, random).dropout, 0.1);
+}
+
+TEST(MakeAdditiveWeights, AreThoseOfThreeLinearLayersWithoutBias) {
+  RandomStream random(1);
+  auto layer = make_multi_head_attention({.embed_dim = 24, .num_heads = 3}, random);
+  layer.scoring = make_additive_weights({.hidden_dim = 500, .head_dim = 8}, random);
+  const auto& weights = std::get<AdditiveWeights>(layer.scoring);
+  EXPECT_EQ(weights.w_q.shape(), (Shape<2>{500, 8}));
+  expect_uniform(weights.w_q, 1 / std::sqrt(8.0));
+  expect_uniform(weights.w_k, 1 / std::sqrt(8.0));
+  expect_uniform(weights.w_v, 1 / std::sqrt(500.0));
+  EXPECT_NE(values(weights.w_q), values(weights.w_k));
+  const Tensor<float, 3> x({1, 3, 24}, 0.5f);
+  EXPECT_EQ(forward(layer, x, x, x).out.shape(), (Shape<3>{1, 3, 24}));
+
+  const auto wide = make_additive_weights({.hidden_dim = 5, .head_dim = 8, .k_head_dim = 6}, random);
+  EXPECT_EQ(wide.w_k.shape(), (Shape<2>{5, 6}));
+}
+
+TEST(MakeAdditiveWeights, RefuseSizesBelowOne) {
+  RandomStream random(1);
+  EXPECT_THAT(invalid([&] { make_additive_weights({.hidden_dim = 0, .head_dim = 8}, random); }),
+              HasSubstr("make_additive_weights: hidden_dim: got 0, expected >= 1"));
+  EXPECT_THAT(invalid([&] { make_additive_weights({.hidden_dim = 5, .head_dim = 0}, random); }),
+              HasSubstr("head_dim: got 0, expected >= 1"));
+  EXPECT_THAT(invalid([&] { make_additive_weights({.hidden_dim = 5, .head_dim = 8, .k_head_dim = -1}, random); }),
+              HasSubstr("k_head_dim: got -1, expected >= 1"));
+}
+
 TEST(MakeMultiHeadAttention, RefusesSizesThatDoNotDivide) {
   const auto refusal = [](const MultiHeadAttentionShape& shape) {
     return invalid([&] {
@@ -132,6 +177,14 @@ TEST(MakeMultiHeadAttention, RefusesSizesThatDoNotDivide) {
   EXPECT_THAT(refusal({.embed_dim = 20, .num_heads = 4, .num_kv_heads = 3}),
               HasSubstr("num_kv_heads: got 3, expected a divisor of num_heads = 4"));
   EXPECT_THAT(refusal({.embed_dim = 20, .num_heads = 4, .num_kv_heads = 0}), HasSubstr("num_kv_heads: got 0"));
+  const auto slices = HeadSplit::kSplitThenProject;
+  EXPECT_THAT(refusal({.embed_dim = 20, .num_heads = 4, .query_dim = 10, .head_split = slices}),
+              HasSubstr("query_dim: got 10, expected a multiple of its 4 heads"));
+  EXPECT_THAT(refusal({.embed_dim = 20, .num_heads = 4, .num_kv_heads = 2, .value_dim = 9, .head_split = slices}),
+              HasSubstr("value_dim: got 9, expected a multiple of its 2 heads"));
+  EXPECT_THAT(refusal({.embed_dim = 20, .num_heads = 4, .dropout = 1.5}),
+              HasSubstr("dropout: got 1.5, expected a probability, 0 to 1"));
+  EXPECT_THAT(refusal({.embed_dim = 20, .num_heads = 4, .key_dim = 0}), HasSubstr("key_dim: got 0, expected >= 1"));
   EXPECT_THAT(refusal({.embed_dim = 0, .num_heads = 4}), HasSubstr("embed_dim: got 0"));
   EXPECT_THAT(refusal({.embed_dim = 4, .num_heads = 4, .head_dim = -1}), HasSubstr("head_dim: got -1"));
 }
