@@ -61,6 +61,8 @@ auto renamed_parameters(Layer& layer, MhaNames names, const std::string& prefix)
   auto list = parameters(layer);
   check(names == MhaNames::kOurs || !std::holds_alternative<AdditiveWeights>(layer.scoring), kFunction, "scoring",
         "additive", "one without parameters under these names");
+  check(names == MhaNames::kOurs || layer.head_split == HeadSplit::kProjectThenSplit, kFunction, "head_split",
+        "kSplitThenProject", "kProjectThenSplit under these names");
   if (names == MhaNames::kPytorch) {
     check_fits_pytorch(layer);
     for (auto& parameter : list) rename_for_pytorch(layer, parameter);

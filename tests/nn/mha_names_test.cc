@@ -154,6 +154,18 @@ TEST(MhaNames, OfAdditiveScoringAreOursOnly) {
     EXPECT_THAT(invalid([&] { state_dict(additive(1), kind); }), HasSubstr("mha_names: scoring: got additive"));
 }
 
+// Weights of slices would pass for those of a layer with narrow inputs, which computes something else.
+TEST(MhaNames, OfProjectionsOfSlicesAreOursOnly) {
+  auto layer = random_attention(1, true, true, {.query = 2, .key = 2, .value = 2});
+  layer.head_split = HeadSplit::kSplitThenProject;
+  auto loaded = blank(random_attention(2, true, true, {.query = 2, .key = 2, .value = 2}));
+  loaded.head_split = HeadSplit::kSplitThenProject;
+  load_state_dict(loaded, MhaNames::kOurs, state_dict(layer, MhaNames::kOurs));
+  expect_same_state(state_dict(loaded), state_dict(layer));
+  for (const auto kind : {MhaNames::kPytorch, MhaNames::kD2l, MhaNames::kBert})
+    EXPECT_THAT(invalid([&] { state_dict(layer, kind); }), HasSubstr("mha_names: head_split: got kSplitThenProject"));
+}
+
 TEST(MhaNames, OfProjectionsAreThoseOfTheStateDict) {
   const ProjectionNames bert = projection_names(MhaNames::kBert);
   EXPECT_EQ(bert.v_proj, "attention.self.value");
