@@ -11,12 +11,13 @@ namespace {
 
 constexpr const char* kFunction = "mha_names";
 
-// nn.MultiheadAttention has a row of in_proj_weight and in_proj_bias for each feature of queries, keys and values, as
-// many of each, and one switch for all biases.
+// nn.MultiheadAttention has one width for the query, all heads together and the result, and one switch for all biases.
 void check_fits_pytorch(const MultiHeadAttention& layer) {
   check(layer.out_proj.has_value(), kFunction, "out_proj", "none", "one, as nn.MultiheadAttention has");
   const Index out_dim = layer.q_proj.out_dim();
   const bool has_bias = layer.q_proj.bias.has_value();
+  check(layer.q_proj.in_dim() == out_dim, kFunction, "q_proj.weight.shape[1]", layer.q_proj.in_dim(),
+        std::to_string(out_dim) + " as q_proj.weight.shape[0], for nn.MultiheadAttention");
   const auto check_like_q = [&](const char* name, const Linear& projection) {
     check(projection.out_dim() == out_dim, kFunction, std::string(name) + ".weight.shape[0]", projection.out_dim(),
           std::to_string(out_dim) + " as in q_proj, for nn.MultiheadAttention");

@@ -34,8 +34,8 @@ ProjectionNames projection_names(MhaNames names);
 
 /// The parameters of a layer under those names.
 /// Errors: std::invalid_argument if they cannot hold the layer: additive scoring or kSplitThenProject, but for kOurs;
-///   kQueryLayer with an out_proj; kPytorch without one, with q_proj, k_proj and v_proj of different out_dim, or with a
-///   bias in some projections only.
+///   kQueryLayer with an out_proj; kPytorch without one, where query, heads and result are not all of one width, or
+///   with a bias in some projections only.
 std::vector<Parameter<float>> parameters(MultiHeadAttention& layer, MhaNames names, const std::string& prefix = "");
 std::vector<Parameter<const float>> parameters(const MultiHeadAttention& layer, MhaNames names,
                                                const std::string& prefix = "");

@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct Widths {
-  Index query = 4, key = 4, value = 4;
+  Index query = 6, key = 6, value = 6;
 };
 
 // Two heads of width 3, with and without biases and output projection.
@@ -37,7 +37,7 @@ TEST(MhaNames, RoundTripsChangeNoBit) {
     for (const auto kind : {MhaNames::kOurs, MhaNames::kPytorch, MhaNames::kD2l, MhaNames::kBert}) {
       SCOPED_TRACE(static_cast<int>(kind));
       expect_round_trip(kind, has_bias, true);
-      expect_round_trip(kind, has_bias, true, {.query = 4, .key = 3, .value = 5});
+      expect_round_trip(kind, has_bias, true, {.key = 3, .value = 5});
     }
     for (const auto kind : {MhaNames::kOurs, MhaNames::kQueryLayer}) expect_round_trip(kind, has_bias, false);
   }
@@ -67,21 +67,21 @@ TEST(MhaNames, OfABlockOfBert) {
 
 TEST(MhaNames, OfPytorchPutThreeProjectionsBelowEachOther) {
   MultiHeadAttention layer = blank(random_attention(1));
-  std::fill_n(layer.q_proj.weight.data(), 24, 1.f);
-  std::fill_n(layer.k_proj.weight.data(), 24, 2.f);
-  std::fill_n(layer.v_proj.weight.data(), 24, 3.f);
+  std::fill_n(layer.q_proj.weight.data(), 36, 1.f);
+  std::fill_n(layer.k_proj.weight.data(), 36, 2.f);
+  std::fill_n(layer.v_proj.weight.data(), 36, 3.f);
   std::fill_n(layer.k_proj.bias->data(), 6, 4.f);
   const StateDict state = state_dict(layer, MhaNames::kPytorch);
   EXPECT_THAT(names(state), ElementsAre("in_proj_bias", "in_proj_weight", "out_proj.bias", "out_proj.weight"));
-  EXPECT_THAT(state.at("in_proj_weight").shape, ElementsAre(18, 4));
+  EXPECT_THAT(state.at("in_proj_weight").shape, ElementsAre(18, 6));
   EXPECT_THAT(state.at("in_proj_bias").shape, ElementsAre(18));
   const auto weight = values(state.at("in_proj_weight")), bias = values(state.at("in_proj_bias"));
-  for (std::size_t n = 0; n < 72; ++n) EXPECT_EQ(weight[n], static_cast<float>(1 + n / 24));
+  for (std::size_t n = 0; n < 108; ++n) EXPECT_EQ(weight[n], static_cast<float>(1 + n / 36));
   for (std::size_t n = 0; n < 18; ++n) EXPECT_EQ(bias[n], n / 6 == 1 ? 4.f : 0.f);
 }
 
 TEST(MhaNames, OfPytorchAreSeparateWhereWidthsDiffer) {
-  for (const Widths& widths : {Widths{.key = 3}, Widths{.value = 5}, Widths{.query = 5}}) {
+  for (const Widths& widths : {Widths{.key = 3}, Widths{.value = 5}, Widths{.key = 3, .value = 5}}) {
     const StateDict state = state_dict(random_attention(1, true, true, widths), MhaNames::kPytorch);
     EXPECT_THAT(names(state), ElementsAre("in_proj_bias", "k_proj_weight", "out_proj.bias", "out_proj.weight",
                                           "q_proj_weight", "v_proj_weight"));
@@ -98,7 +98,7 @@ TEST(MhaNames, ListAllThatDoesNotFitUnderTheirOwnNames) {
   const StateDict before = state_dict(layer);
   EXPECT_EQ(invalid([&] { load_state_dict(layer, MhaNames::kPytorch, state); }),
             "load_state_dict: entries that do not fit the layer: got 4, expected none: "
-            "\"in_proj_weight\" has shape [18, 5], expected [18, 4]; "
+            "\"in_proj_weight\" has shape [18, 5], expected [18, 6]; "
             "\"in_proj_bias\" of shape [18] is missing; "
             "\"out_proj.bias\" of shape [6] is missing; "
             "\"bias_k\" of shape [1, 1, 6] is extra");
@@ -127,14 +127,16 @@ TEST(MhaNames, RefuseALayerThatTheyHaveNoPlaceFor) {
 
   Random random(3);
   MultiHeadAttention wide_values = random_attention(1);
-  wide_values.v_proj = random_linear(random, 8, 4);
+  wide_values.v_proj = random_linear(random, 8, 6);
   EXPECT_THAT(refusal(wide_values, MhaNames::kPytorch), HasSubstr("v_proj.weight.shape[0]: got 8, expected 6"));
   MultiHeadAttention grouped = random_attention(1);
-  grouped.k_proj = random_linear(random, 3, 4);
+  grouped.k_proj = random_linear(random, 3, 6);
   EXPECT_THAT(refusal(grouped, MhaNames::kPytorch), HasSubstr("k_proj.weight.shape[0]: got 3, expected 6"));
   MultiHeadAttention wide_result = random_attention(1);
   wide_result.out_proj = random_linear(random, 4, 6);
   EXPECT_THAT(refusal(wide_result, MhaNames::kPytorch), HasSubstr("out_proj.weight.shape[0]: got 4, expected 6"));
+  EXPECT_THAT(refusal(random_attention(1, true, true, {.query = 5}), MhaNames::kPytorch),
+              HasSubstr("q_proj.weight.shape[1]: got 5, expected 6"));
   MultiHeadAttention one_bias = random_attention(1, false);
   one_bias.v_proj.bias = random.tensor<1>({6});
   EXPECT_THAT(refusal(one_bias, MhaNames::kPytorch), HasSubstr("v_proj.bias: got one, expected none as in q_proj"));
