@@ -47,6 +47,9 @@ endif
 	@cmake --preset asan-ubsan -DQKV_BUILD_TESTS=ON $(CCACHE) >&2
 	@cmake --build --preset asan-ubsan >&2
 	@ctest --preset asan-ubsan -j "$$(nproc)"
+	@cmake --preset tsan -DQKV_BUILD_TESTS=ON $(CCACHE) >&2
+	@cmake --build --preset tsan >&2
+	@ctest --preset tsan
 
 check:  ## check include levels, house rules and formatting
 	@tools/setup.sh test

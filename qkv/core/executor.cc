@@ -28,6 +28,49 @@ class CallingThreadExecutor final : public Executor {
   }
 };
 
+// One run on several threads. oneTBB starts a loop per worker slot; each loop claims the next task. Slots, not threads,
+// name the scratch memory, so a thread that waits in a nested run and picks up another slot's loop cannot meet itself.
+//
+// next_ orders everything: the first thing any thread does with a loop is to acquire it, the last is to release it, and
+// the destructor acquires. So tasks see what the caller wrote, and the caller what they wrote. oneTBB sees to that too,
+// but inside its library, where ThreadSanitizer is blind.
+class TaskLoop {
+ public:
+  TaskLoop(Index num_tasks, Index num_slots, FunctionRef<void(Index, Index)> task)
+      : num_tasks_(num_tasks), num_slots_(num_slots), task_(task) {
+    next_.store(0, std::memory_order_release);
+  }
+  TaskLoop(const TaskLoop&) = delete;
+  TaskLoop& operator=(const TaskLoop&) = delete;
+  ~TaskLoop() { next_.load(std::memory_order_acquire); }
+
+  // Starts the slots and waits for them; on the caller's thread, or on one of the arena's where the arena is full.
+  void operator()() const {
+    synchronise_loop();
+    oneapi::tbb::parallel_for(Index{0}, num_slots_, Index{1}, *this, oneapi::tbb::simple_partitioner{});
+    synchronise_loop();
+  }
+
+  // Works through tasks as one slot.
+  void operator()(Index slot) const {
+    try {
+      for (Index index; (index = claim_task()) < num_tasks_;) task_(index, slot);
+    } catch (...) {
+      next_.exchange(num_tasks_, std::memory_order_acq_rel);  // the others stop after the task they are in
+      throw;
+    }
+    synchronise_loop();
+  }
+
+ private:
+  Index claim_task() const { return next_.fetch_add(1, std::memory_order_acq_rel); }
+  void synchronise_loop() const { next_.fetch_add(0, std::memory_order_acq_rel); }
+
+  mutable std::atomic<Index> next_;
+  Index num_tasks_, num_slots_;
+  FunctionRef<void(Index, Index)> task_;
+};
+
 // The CPU quota of one cgroup folder in processors, rounded up; nothing where there is no limit.
 std::optional<Index> cgroup_quota(const std::string& folder) {
   double quota = -1, period = 0;
@@ -95,31 +138,8 @@ void TbbExecutor::run(Index num_tasks, FunctionRef<void(Index, Index)> task) {
   const Index num_slots = std::min(num_tasks, arena_->num_workers);
   if (num_slots <= 1) return calling_thread_executor().run(num_tasks, task);
 
-  // oneTBB starts one loop per worker slot; each loop claims the next task. Slots, not threads, name the scratch
-  // memory, so a thread that waits in a nested run and picks up another slot's loop cannot meet itself.
-  //
-  // Every access to `next` releases or acquires: what the caller wrote is seen by every task, and what tasks wrote by
-  // the caller. oneTBB sees to that as well, but inside its library, where ThreadSanitizer is blind.
-  std::atomic<Index> next;
-  next.store(0, std::memory_order_release);
-  const auto work_through = [&](Index slot) {
-    try {
-      for (Index index; (index = next.fetch_add(1, std::memory_order_acq_rel)) < num_tasks;) task(index, slot);
-    } catch (...) {
-      next.exchange(num_tasks, std::memory_order_acq_rel);  // the others stop after the task they are in
-      throw;
-    }
-  };
-  const auto acquire_results = [&] { next.load(std::memory_order_acquire); };
-  try {
-    arena_->arena.execute([&] {
-      oneapi::tbb::parallel_for(Index{0}, num_slots, Index{1}, work_through, oneapi::tbb::simple_partitioner{});
-    });
-  } catch (...) {
-    acquire_results();
-    throw;
-  }
-  acquire_results();
+  const TaskLoop loop(num_tasks, num_slots, task);
+  arena_->arena.execute(loop);
 }
 
 Executor& calling_thread_executor() {
