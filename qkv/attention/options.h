@@ -34,6 +34,8 @@ class ValidLens {
   ValidLens(TensorView<const Index, 2> per_query)  // NOLINT(google-explicit-constructor)
       : lengths_(per_query) {}
 
+  ValidLens(std::vector<Index>&& per_batch) = delete;  ///< would dangle
+
   /// [batch, 1] or [batch, q_len].
   TensorView<const Index, 2> lengths() const { return lengths_; }
 
@@ -66,7 +68,7 @@ struct AttentionOptions {
   Scoring scoring = DotScoring{};
   /// Multiplier of the score; absent: 1/sqrt(head_dim) for DotScoring, else 1. Plain dot product: scale = 1.
   std::optional<double> scale = std::nullopt;
-  /// scores = softcap * tanh(scores / softcap), after scale and before attn_bias; must be > 0.
+  /// scores = softcap * tanh(scores / softcap), after scale and before attn_bias; 1e-38 to 1e38.
   std::optional<double> softcap = std::nullopt;
   /// Added to the scaled, capped scores; -inf excludes the key. Shape as Mask::keep.
   std::optional<CView<4>> attn_bias = std::nullopt;

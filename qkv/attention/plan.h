@@ -11,13 +11,14 @@ namespace qkv {
 /// What a call will do, known before it runs. A pure function of shapes, options and the SIMD target.
 struct AttentionPlan {
   std::string_view kernel;    ///< "fused" (the only kernel so far)
-  std::string_view target;    ///< SIMD target: "AVX2", "AVX3", ...
+  std::string_view target;    ///< SIMD target, by the names of kernels/target.h: "avx2"
   std::string_view reason;    ///< why this kernel, in words
   Index num_tasks = 0;        ///< independent pieces that the executor may run at once
   Index workspace_bytes = 0;  ///< scratch of all workers together
 };
 
-/// Errors: as attention() for shapes and options.
+/// The plan of a call on tensors of these shapes, [batch, heads, len, dim] as for attention().
+/// Errors: std::invalid_argument where attention() would throw it, strides apart.
 AttentionPlan plan(const Shape<4>& q_shape, const Shape<4>& k_shape, const Shape<4>& v_shape,
                    const AttentionOptions& options = {});
 

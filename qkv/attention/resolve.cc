@@ -1,7 +1,7 @@
 #include "qkv/attention/resolve.h"
 
+#include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 
 #include "qkv/core/check.h"
@@ -78,6 +78,33 @@ void check_additive(const AdditiveScoring& scoring, const AttentionShapes& shape
   check_last_stride<2>("w_k", scoring.w_k);
 }
 
+double scale_of(const AttentionOptions& options, Index head_dim) {
+  const bool is_dot = std::holds_alternative<DotScoring>(options.scoring);
+  return options.scale.value_or(is_dot ? 1 / std::sqrt(static_cast<double>(head_dim)) : 1);
+}
+
+// Scores are kept in log2 units in float, so what they are multiplied by must be a float of reasonable size.
+void check_scale(const AttentionOptions& options, Index head_dim) {
+  constexpr double kLargest = 1e38;
+  const double scale = scale_of(options, head_dim);
+  check(std::abs(scale) <= kLargest, kFunction, "scale", scale, "a finite number, at most 1e38");
+  if (!options.softcap) return;
+  const double softcap = *options.softcap;
+  check(softcap >= 1 / kLargest && softcap <= kLargest, kFunction, "softcap", softcap,
+        "a finite number > 0, 1e-38 to 1e38");
+  check(std::abs(scale) / softcap <= kLargest, kFunction, "scale / softcap", std::abs(scale) / softcap, "at most 1e38");
+}
+
+void check_lengths(const char* name, const Shape<4>& shape) {
+  Index size = 1;
+  for (int axis = 0; axis < 4; ++axis) {
+    const auto product = shape[axis] < 0 ? std::nullopt : checked_multiply(size, shape[axis]);
+    if (!product)
+      throw_invalid(kFunction, std::string(name) + ".shape", to_string<4>(shape), "lengths >= 0, a product below 2^63");
+    size = *product;
+  }
+}
+
 // The mask with all four axes at full length; a broadcast axis gets stride 0.
 template <class T>
 TensorView<const T, 4> broadcast(TensorView<const T, 4> mask, const Shape<4>& full) {
@@ -97,6 +124,9 @@ void check_output_shape(const char* name, const Shape<Rank>& got, const Shape<Ra
 
 void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options) {
   const auto& [q, k, v] = shapes;
+  check_lengths("q", q);
+  check_lengths("k", k);
+  check_lengths("v", v);
   check_as_in("k.shape[0] (batch)", k[0], q[0], "q");
   check_as_in("v.shape[0] (batch)", v[0], q[0], "q");
   check(q[3] >= 1, kFunction, "q.shape[3] (head_dim)", q[3], ">= 1");
@@ -111,10 +141,7 @@ void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options
   if (k[1] > 0 ? q[1] % k[1] != 0 : q[1] != 0)
     throw_invalid(kFunction, "q.shape[1] (num_heads)", q[1], "a multiple of num_kv_heads = " + std::to_string(k[1]));
 
-  if (options.scale) check(std::isfinite(*options.scale), kFunction, "scale", *options.scale, "a finite number");
-  if (options.softcap)
-    check(*options.softcap > 0 && std::isfinite(*options.softcap), kFunction, "softcap", *options.softcap,
-          "a finite number > 0");
+  check_scale(options, q[3]);
   if (options.attn_bias) check_mask_shape("attn_bias", options.attn_bias->shape(), shapes);
   if (options.mask.keep) check_mask_shape("keep", options.mask.keep->shape(), shapes);
   if (options.mask.window) check_window(*options.mask.window);
@@ -122,12 +149,15 @@ void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options
   if (options.mask.q_start) check_q_start(*options.mask.q_start, q[0]);
 }
 
-kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
-                                      Index& default_q_start) {
+void check_call(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options) {
+  check_shapes({q.shape(), k.shape(), v.shape()}, options);
   check_last_stride("q", q);
   check_last_stride("k", k);
   check_last_stride("v", v);
+}
 
+kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
+                                      Index& default_q_start) {
   const AttentionShapes shapes{q.shape(), k.shape(), v.shape()};
   const Index batch = q.shape(0);
   default_q_start = k.shape(2) - q.shape(2);
@@ -141,9 +171,7 @@ kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const 
 
   kernels::AttentionArgs<float> args{.q = q, .k = k, .v = v, .q_start = q_start};
   args.scoring = options.scoring;
-  const bool is_dot = std::holds_alternative<DotScoring>(options.scoring);
-  const double default_scale = is_dot ? 1 / std::sqrt(static_cast<double>(q.shape(3))) : 1;
-  args.scale = static_cast<float>(options.scale.value_or(default_scale));
+  args.scale = static_cast<float>(scale_of(options, q.shape(3)));
   if (options.softcap) args.softcap = static_cast<float>(*options.softcap);
   if (options.attn_bias) args.attn_bias = broadcast(*options.attn_bias, shapes.attn_weights());
   if (options.mask.keep) args.keep = broadcast(*options.mask.keep, shapes.attn_weights());

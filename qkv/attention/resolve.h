@@ -17,12 +17,15 @@ struct AttentionShapes {
   Shape<4> attn_weights() const { return {q[0], q[1], q[2], k[2]}; }
 };
 
-/// All checks and all defaults of attention live here: it throws std::invalid_argument, or whatever follows cannot
-/// fail. Reads shapes, options and the values of valid_lens and q_start; touches no element of q, k, v.
+/// All checks and all defaults of attention live in this file: a check throws std::invalid_argument, or whatever follows cannot fail.
+/// Touches no element of q, k, v; reads valid_lens and q_start.
 void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options);
 
-/// The kernel's arguments of a call that check_shapes() has let through, plus checks of strides.
-/// `default_q_start` is storage for the default position of query 0 and must outlive the result.
+/// check_shapes(), and the strides.
+void check_call(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options);
+
+/// The kernel's arguments of a call that check_call() has let through.
+/// `default_q_start` is storage for the position of query 0 and must outlive the result.
 kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
                                       Index& default_q_start);
 

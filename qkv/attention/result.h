@@ -1,8 +1,7 @@
 #pragma once
 
-#include <optional>
-
 #include "qkv/core/tensor.h"
+#include "qkv/kernels/attention_args.h"
 
 namespace qkv {
 
@@ -14,13 +13,7 @@ struct AttentionResult {
   Tensor<float, 4> attn_weights;  ///< [batch, num_heads, q_len, kv_len]
 };
 
-/// Where attention_into() writes: the caller's memory, same shapes, any strides (last axis of out and attn_weights: 1).
-struct AttentionOutput {
-  AttentionOutput(View<4> out_view) : out(out_view) {}  // NOLINT(google-explicit-constructor)
-
-  View<4> out;
-  std::optional<View<3>> lse = std::nullopt, entropy = std::nullopt;
-  std::optional<View<4>> attn_weights = std::nullopt;
-};
+/// Where attention_into() writes: `out` and, where they are given, lse, entropy and attn_weights.
+using AttentionOutput = kernels::AttentionOutput<float>;
 
 }  // namespace qkv

@@ -123,7 +123,6 @@ struct TbbExecutor::Arena {
 };
 
 TbbExecutor::TbbExecutor(Index num_workers) {
-  constexpr Index kMostWorkers = 4096;
   check(num_workers >= 1 && num_workers <= kMostWorkers, "TbbExecutor", "num_workers", num_workers, "1 to 4096");
   arena_ = std::make_unique<Arena>(num_workers);
 }
@@ -155,11 +154,10 @@ Executor& default_executor() {
 Index default_num_threads() {
   const char* text = std::getenv("QKV_NUM_THREADS");
   if (text == nullptr || *text == '\0') return num_available_processors();
-  constexpr Index kMostThreads = 4096;
   Index threads = 0;
   const char* end = text + std::char_traits<char>::length(text);
   const auto [stop, error] = std::from_chars(text, end, threads);
-  check(error == std::errc{} && stop == end && threads >= 1 && threads <= kMostThreads, "default_num_threads",
+  check(error == std::errc{} && stop == end && threads >= 1 && threads <= kMostWorkers, "default_num_threads",
         "QKV_NUM_THREADS", text, "a whole number from 1 to 4096");
   return threads;
 }

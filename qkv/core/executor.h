@@ -49,10 +49,13 @@ class Executor {
 /// Runs every task on the thread that calls run(). Allocates nothing, locks nothing.
 Executor& calling_thread_executor();
 
+/// No executor takes more workers, and QKV_NUM_THREADS no larger number.
+inline constexpr Index kMostWorkers = 4096;
+
 /// Threads of oneTBB: at most num_workers, the caller's included, and never more than oneTBB allows the process.
 class TbbExecutor final : public Executor {
  public:
-  /// Errors: std::invalid_argument unless num_workers >= 1.
+  /// Errors: std::invalid_argument unless num_workers is 1 to kMostWorkers.
   explicit TbbExecutor(Index num_workers);
   ~TbbExecutor() override;
 

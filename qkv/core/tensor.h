@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "qkv/core/aligned_buffer.h"
 #include "qkv/core/check.h"
@@ -13,6 +14,12 @@ template <class T, int Rank>
 class Tensor {
  public:
   Tensor() = default;
+  Tensor(Tensor&& other) noexcept : shape_(std::exchange(other.shape_, {})), buffer_(std::move(other.buffer_)) {}
+  Tensor& operator=(Tensor&& other) noexcept {
+    shape_ = std::exchange(other.shape_, {});
+    buffer_ = std::move(other.buffer_);
+    return *this;
+  }
   /// Uninitialised. Errors: std::invalid_argument for a negative length or a size beyond 2^63 bytes; std::bad_alloc.
   explicit Tensor(const Shape<Rank>& shape) : shape_(shape), buffer_(checked_size(shape)) {}
   Tensor(const Shape<Rank>& shape, T fill) : Tensor(shape) { std::fill_n(data(), size(), fill); }
@@ -50,8 +57,8 @@ class Tensor {
     for (Index length : shape) {
       check(length >= 0, "Tensor", "shape", length, ">= 0");
       const auto product = checked_multiply(size, length);
-      check(product && checked_multiply(*product, sizeof(T)), "Tensor", "shape (too large)", to_string<Rank>(shape),
-            "a size in bytes below 2^63");
+      if (!product || !checked_multiply(*product, sizeof(T)))
+        throw_invalid("Tensor", "shape (too large)", to_string<Rank>(shape), "a size in bytes below 2^63");
       size = *product;
     }
     return size;

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <concepts>
 #include <cstddef>
-#include <ostream>
+#include <string>
 #include <type_traits>
 
 #include "qkv/core/check.h"
@@ -92,9 +92,9 @@ class TensorView {
 
   /// Whether the elements lie in row-major order without gaps (axes of length 0 or 1 may have any stride).
   bool is_packed() const {
+    if (size() == 0) return true;
     Index expected = 1;
     for (int axis = Rank - 1; axis >= 0; --axis) {
-      if (shape_[axis] == 0) return true;
       if (shape_[axis] != 1 && strides_[axis] != expected) return false;
       expected *= shape_[axis];
     }
@@ -105,7 +105,8 @@ class TensorView {
   /// Errors: std::invalid_argument if inner does not divide n.
   TensorView<T, Rank + 1> split_axis(int axis, Index inner) const {
     check_axis("split_axis", axis);
-    check(inner > 0 && shape_[axis] % inner == 0, "split_axis", "inner", inner, shape_[axis]);
+    if (inner <= 0 || shape_[axis] % inner != 0)
+      throw_invalid("split_axis", "inner", inner, "a divisor of " + std::to_string(shape_[axis]));
     Shape<Rank + 1> shape{}, strides{};
     for (int from = 0, to = 0; from < Rank; ++from, ++to) {
       shape[to] = shape_[from];
@@ -120,6 +121,7 @@ class TensorView {
     return {data_, shape, strides};
   }
 
+  /// Errors of this and the next two: std::invalid_argument for an axis or index that the view does not have.
   TensorView swap_axes(int a, int b) const {
     check_axis("swap_axes", a);
     check_axis("swap_axes", b);
@@ -133,7 +135,7 @@ class TensorView {
   TensorView slice(int axis, Index begin, Index end) const {
     check_axis("slice", axis);
     check(begin >= 0 && begin <= end, "slice", "begin", begin, "0 <= begin <= end");
-    check(end <= shape_[axis], "slice", "end", end, shape_[axis]);
+    if (end > shape_[axis]) throw_invalid("slice", "end", end, "at most " + std::to_string(shape_[axis]));
     TensorView result = *this;
     result.data_ += begin * strides_[axis];
     result.shape_[axis] = end - begin;
@@ -143,7 +145,8 @@ class TensorView {
   /// One index of an axis; the axis goes away.
   TensorView<T, Rank - 1> select(int axis, Index index) const requires(Rank > 1) {
     check_axis("select", axis);
-    check(index >= 0 && index < shape_[axis], "select", "index", index, shape_[axis]);
+    if (index < 0 || index >= shape_[axis])
+      throw_invalid("select", "index", index, "0 <= index < " + std::to_string(shape_[axis]));
     Shape<Rank - 1> shape{}, strides{};
     for (int from = 0, to = 0; from < Rank; ++from) {
       if (from == axis) continue;

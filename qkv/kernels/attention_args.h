@@ -53,9 +53,11 @@ struct AttentionArgs {
   const AdditiveScoring<T>* additive() const { return std::get_if<AdditiveScoring<T>>(&scoring); }
 };
 
-/// Where a kernel writes.
+/// Where a call writes: the caller's memory, any strides (last axis of out and attn_weights: 1).
 template <class T>
-struct AttentionOut {
+struct AttentionOutput {
+  AttentionOutput(TensorView<T, 4> out_view) : out(out_view) {}  // NOLINT(google-explicit-constructor)
+
   TensorView<T, 4> out;
   std::optional<TensorView<T, 3>> lse = std::nullopt, entropy = std::nullopt;
   std::optional<TensorView<T, 4>> attn_weights = std::nullopt;

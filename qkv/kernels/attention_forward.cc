@@ -26,14 +26,15 @@ constexpr Index kEnoughTasks = 16;
 constexpr Index kPanelFloats = 64 * 1024;
 
 Index floats_per_panel(const ForwardShape& shape) {
-  return (shape.head_dim + shape.v_head_dim + 3 + 2 * shape.hidden_dim) * kMaxPanelWidth;
+  return (shape.head_dim + shape.v_head_dim + 4 + 2 * shape.hidden_dim) * kMaxPanelWidth;
 }
 
 // Of the scores, the bias, the copy of the values, and what scoring keeps of the keys.
 Index floats_per_worker(const ForwardShape& shape) {
-  const Index hidden = hidden_chunks(shape.hidden_dim) * kMaxPanelWidth;
-  return kKeyTile * (2 * kMaxPanelWidth + round_up(shape.v_head_dim, kMaxPanelWidth)) +
-         round_up(kKeyTile, kMaxPanelWidth) + hidden * (shape.k_head_dim + 2 * kKeyTile);
+  const Index hidden = hidden_panels(shape.hidden_dim) * kMaxPanelWidth;
+  return kKeyTile * (2 * kMaxPanelWidth + round_up(shape.v_head_dim, kMaxPanelWidth) +
+                     round_up(shape.head_dim, kMaxPanelWidth)) +
+         hidden * (shape.k_head_dim + 2 * kKeyTile);
 }
 
 // Where panel p lies. All panels are three vectors wide, except that the last ones cover what is left: a remainder of
@@ -63,7 +64,9 @@ ForwardPlan plan(const ForwardShape& shape) {
   plan.panels_per_task = std::min({kPanelsPerTask, fitting, ceil_div(plan.num_panels, wanted_cuts)});
   plan.tasks_per_head = ceil_div(plan.num_panels, plan.panels_per_task);
   plan.num_tasks = heads * plan.tasks_per_head;
-  plan.workspace_floats = plan.panels_per_task * floats_per_panel(shape) + floats_per_worker(shape);
+  constexpr Index kLineFloats = 16;  // every worker's share begins on a cache line
+  plan.workspace_floats =
+      round_up(plan.panels_per_task * floats_per_panel(shape) + floats_per_worker(shape), kLineFloats);
   return plan;
 }
 
@@ -82,9 +85,9 @@ TileScratch carve_scratch(const AttentionArgs<float>& args, Carver& carver) {
   scratch.scores = carver.take(kKeyTile * kMaxPanelWidth);
   scratch.bias = carver.take(kKeyTile * kMaxPanelWidth);
   scratch.values = carver.take(kKeyTile * round_up(args.v_head_dim(), kMaxPanelWidth));
-  scratch.keys.inverse_norms = carver.take(round_up(kKeyTile, kMaxPanelWidth));
+  scratch.keys.unit_keys = carver.take(kKeyTile * round_up(args.head_dim(), kMaxPanelWidth));
   if (const auto* additive = args.additive()) {
-    const Index hidden = hidden_chunks(additive->w_v.shape(0)) * kMaxPanelWidth;
+    const Index hidden = hidden_panels(additive->w_v.shape(0)) * kMaxPanelWidth;
     scratch.keys.w_k = carver.take(hidden * args.k_head_dim());
     scratch.keys.hidden = carver.take(hidden * kKeyTile);
     scratch.keys.exp_hidden = carver.take(hidden * kKeyTile);
@@ -112,6 +115,7 @@ Panel start_panel(const Head& head, PanelCut cut, Carver& carver) {
   if (const auto* additive = args.additive()) {
     panel.hidden = carver.take(additive->w_v.shape(0) * panel.width);
     panel.exp_hidden = carver.take(additive->w_v.shape(0) * panel.width);
+    panel.wildness = carver.take(panel.width);
   }
   load_queries(head, panel);
   reset_softmax(panel, args.v_head_dim());
@@ -130,9 +134,8 @@ HWY_INLINE void for_each_tile(KeyRange keys, const Step& step) {
     step(intersect(keys, {begin, begin + kKeyTile}));
 }
 
-// A NaN or Inf came out of a panel in which values were excluded. It may be rightly there or it may be 0 * NaN of an
-// excluded value: do the panel again with the values guarded.
-void redo_guarded(const Head& head, Panel& panel, bool want_entropy, TileScratch& scratch) {
+// Folds all tiles again with the values guarded: the bits of a panel in which no value was NaN or Inf, unless a visible one is.
+void refold_guarded(const Head& head, Panel& panel, bool want_entropy, TileScratch& scratch) {
   reset_softmax(panel, head.args.v_head_dim());
   for_each_tile(panel.range.any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
@@ -140,6 +143,26 @@ void redo_guarded(const Head& head, Panel& panel, bool want_entropy, TileScratch
       fold_tile<kVectors>(head, panel, tile, want_entropy, Values::kGuarded, scratch);
     });
   });
+}
+
+// ot from the final weights, which are at most 1: values that overflow an unnormalised sum do not overflow this one.
+void sum_normalised(const Head& head, Panel& panel, TileScratch& scratch) {
+  std::fill_n(panel.ot, head.args.v_head_dim() * panel.width, 0.0f);
+  for_each_tile(panel.range.any, [&](KeyRange tile) {
+    load_keys(head, tile, scratch.keys);
+    with_vectors(panel.width, [&]<int kVectors>() {
+      weigh_tile<kVectors>(head, panel, tile, scratch);
+      add_guarded_values<kVectors>(head, panel, tile, scratch);
+    });
+  });
+}
+
+// ot <- out^T. A NaN or Inf in it may be 0 * NaN of an excluded value, an overflow of the unnormalised sum, or rightly there.
+void finish_values(const Head& head, Panel& panel, bool want_entropy, TileScratch& scratch) {
+  const Index v_head_dim = head.args.v_head_dim();
+  if (has_non_finite(panel, v_head_dim)) refold_guarded(head, panel, want_entropy, scratch);
+  if (has_non_finite(panel, v_head_dim)) return sum_normalised(head, panel, scratch);
+  normalise(panel, v_head_dim);
 }
 
 void write_attn_weights(const Head& head, const Panel& panel, TileScratch& scratch, TensorView<float, 4> weights) {
@@ -153,17 +176,14 @@ void write_attn_weights(const Head& head, const Panel& panel, TileScratch& scrat
   fill_zero(any.end, head.args.kv_len());
   for_each_tile(any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
-    with_vectors(panel.width, [&]<int kVectors>() {
-      write_weights<kVectors>(head, panel, tile, scratch, rows + tile.begin, stride);
-    });
+    with_vectors(panel.width, [&]<int kVectors>() { weigh_tile<kVectors>(head, panel, tile, scratch); });
+    unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride);
   });
 }
 
-void finish_panel(const Head& head, Panel& panel, const AttentionOut<float>& out, TileScratch& scratch) {
+void finish_panel(const Head& head, Panel& panel, const AttentionOutput<float>& out, TileScratch& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
-  if (panel.has_excluded && has_non_finite(panel, v_head_dim))
-    redo_guarded(head, panel, out.entropy.has_value(), scratch);
-  normalise(panel, v_head_dim);
+  finish_values(head, panel, out.entropy.has_value(), scratch);
   unpack_panel(panel.ot, panel.width, panel.num_queries, v_head_dim, &out.out(head.b, head.h, panel.first_query, 0),
                out.out.stride(2));
   for (Index i = 0; i < panel.num_queries; ++i) {
@@ -173,8 +193,8 @@ void finish_panel(const Head& head, Panel& panel, const AttentionOut<float>& out
   if (out.attn_weights && head.args.kv_len() > 0) write_attn_weights(head, panel, scratch, *out.attn_weights);
 }
 
-void task(const AttentionArgs<float>& args, const AttentionOut<float>& out, const ForwardPlan& plan, Index task_index,
-          float* workspace) {
+void task(const AttentionArgs<float>& args, const AttentionOutput<float>& out, const ForwardPlan& plan,
+          Index task_index, float* workspace) {
   // The last panels of a causal head have the most keys: they come first.
   const Index head_index = task_index % (args.batch() * args.num_heads());
   const Index cut = plan.tasks_per_head - 1 - task_index / (args.batch() * args.num_heads());
@@ -224,8 +244,8 @@ ForwardPlan plan_attention_forward(const ForwardShape& shape) {
   return HWY_DYNAMIC_DISPATCH(plan)(shape);
 }
 
-void attention_forward_task(const AttentionArgs<float>& args, const AttentionOut<float>& out, const ForwardPlan& plan,
-                            Index task_index, float* workspace) {
+void attention_forward_task(const AttentionArgs<float>& args, const AttentionOutput<float>& out,
+                            const ForwardPlan& plan, Index task_index, float* workspace) {
   HWY_DYNAMIC_DISPATCH(task)(args, out, plan, task_index, workspace);
 }
 

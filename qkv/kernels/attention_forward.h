@@ -27,7 +27,7 @@ ForwardPlan plan_attention_forward(const ForwardShape& shape);
 
 /// Runs one task: all that `out` has a view for, for the task's queries. Tasks write disjoint rows. `workspace`:
 /// plan.workspace_floats floats of the worker's own, aligned to 64 bytes.
-void attention_forward_task(const AttentionArgs<float>& args, const AttentionOut<float>& out, const ForwardPlan& plan,
-                            Index task, float* workspace);
+void attention_forward_task(const AttentionArgs<float>& args, const AttentionOutput<float>& out,
+                            const ForwardPlan& plan, Index task, float* workspace);
 
 }  // namespace qkv::kernels

@@ -4,10 +4,9 @@
 // Scores are kept in log2 units, t = log2(e) * s, so that one exp2 per score is all the exponential there is.
 // Invariant, between tiles, over the keys folded so far, for each lane (query) on its own:
 //   row_max >= max_j t_j - kSlack     row_sum = sum_j 2^(t_j - row_max)     ot_d = sum_j 2^(t_j - row_max) * v_jd
-// row_max may lag behind the true maximum by kSlack: a smaller rise needs no rescaling, and 2^8 overflows neither
-// row_sum nor ot. Only lanes that rose by more are rescaled, so a query does not feel its neighbours. ot stays
-// unnormalised: one division at the end replaces one per tile (arXiv:2307.08691, 3.1.1; online softmax:
-// arXiv:1805.02867).
+// row_max may lag behind the true maximum by kSlack: a smaller rise needs no rescaling, and 2^8 does not overflow row_sum. Only lanes that
+// rose by more are rescaled, so a query does not feel its neighbours. ot stays unnormalised: one division at the end replaces one per tile
+// (arXiv:2307.08691, 3.1.1; online softmax: arXiv:1805.02867).
 
 #if defined(QKV_KERNELS_ATTENTION_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_ATTENTION_PANEL_INL_H_
@@ -57,14 +56,17 @@ inline HWY_NOINLINE void gather_bias(const Head& head, const Panel& panel, KeyRa
     const float* rows = view.data() + head.b * view.stride(0) + head.h * view.stride(1) +
                         panel.first_query * view.stride(2) + tile.begin * view.stride(3);
     if (view.stride(3) == 1) {
-      pack_panel(rows, view.stride(2), panel.num_queries, num_keys, kLog2E, bias, width);
+      pack_panel(rows, view.stride(2), panel.num_queries, num_keys, 1, bias, width);
     } else {
       std::fill_n(bias, num_keys * width, 0.0f);
       for (Index j = 0; j < num_keys; ++j)
         for (Index i = 0; i < panel.num_queries; ++i)
-          bias[j * width + i] = kLog2E * rows[i * view.stride(2) + j * view.stride(3)];
+          bias[j * width + i] = rows[i * view.stride(2) + j * view.stride(3)];
     }
   }
+  // Lanes past the last query see nothing: what they would see may be NaN and set off a second pass over the panel.
+  for (Index j = 0; j < num_keys; ++j)
+    std::fill(bias + j * width + panel.num_queries, bias + (j + 1) * width, kMinusInfinity);
   if (!head.args.keep) return;
   const auto& keep = *head.args.keep;
   for (Index i = 0; i < panel.num_queries; ++i) {
@@ -75,13 +77,18 @@ inline HWY_NOINLINE void gather_bias(const Head& head, const Panel& panel, KeyRa
   }
 }
 
-/// t += bias; where the bias is -inf the score is replaced, whatever it was.
+/// t += log2(e) * bias; where the bias is -inf the score is replaced, whatever it was. Finite biases count as +-kLargestBias at most, so that
+/// none turns into -inf: however low, a finite bias does not hide its key.
 inline HWY_NOINLINE void add_bias(const float* HWY_RESTRICT bias, Index count, float* HWY_RESTRICT scores) {
+  constexpr float kLargestBias = 2.3e38f;  // below FLT_MAX / log2(e)
   const F32 d;
-  const auto excluded = hn::Set(d, kMinusInfinity);
+  const auto excluded = hn::Set(d, kMinusInfinity), infinity = hn::Set(d, -kMinusInfinity);
   for (Index n = 0; n < count; n += kLanes) {
     const auto b = hn::Load(d, bias + n);
-    hn::Store(hn::IfThenElse(hn::Eq(b, excluded), excluded, hn::Add(hn::Load(d, scores + n), b)), d, scores + n);
+    const auto clamped = max_keep_nan(d, hn::Set(d, -kLargestBias), min_keep_nan(d, hn::Set(d, kLargestBias), b));
+    const auto finite = hn::IfThenElse(hn::Eq(b, infinity), b, clamped);
+    const auto sum = hn::MulAdd(finite, hn::Set(d, kLog2E), hn::Load(d, scores + n));
+    hn::Store(hn::IfThenElse(hn::Eq(b, excluded), excluded, sum), d, scores + n);
   }
 }
 
@@ -105,21 +112,18 @@ inline HWY_NOINLINE void mask_scores(const Panel& panel, KeyRange tile, float* H
   }
 }
 
-/// scores[j][lane] = t of the tile's keys, -inf where excluded. Returns whether a lane may have been excluded.
+/// scores[j][lane] = t of the tile's keys, -inf where excluded.
 template <int kVectors>
-HWY_INLINE bool score_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
+HWY_INLINE void score_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
   const auto& args = head.args;
-  const Index num_keys = tile.end - tile.begin, count = num_keys * kVectors * kLanes;
+  const Index count = (tile.end - tile.begin) * kVectors * kLanes;
   raw_scores<kVectors>(head, panel, tile, scratch);
   if (args.softcap) cap_scores(*args.softcap, count, scratch.scores);
-  const bool has_bias = args.attn_bias || args.keep;
-  if (has_bias) {
+  if (args.attn_bias || args.keep) {
     gather_bias(head, panel, tile, scratch.bias);
     add_bias(scratch.bias, count, scratch.scores);
   }
-  const bool is_mixed = panel.range.classify(tile) == TileKind::kMixed;
-  if (is_mixed) mask_scores(panel, tile, scratch.scores);
-  return has_bias || is_mixed;
+  if (!panel.range.all.contains(tile)) mask_scores(panel, tile, scratch.scores);
 }
 
 /// Raises row_max to the tile's largest score in the lanes where that lies more than kSlack above, and rescales what
@@ -179,8 +183,27 @@ HWY_INLINE void exponentiate(Panel& panel, Index num_keys, bool want_moment, flo
   }
 }
 
-/// Adds a tile's values to ot where some of them may be NaN or Inf and not every lane may see them: 0 * NaN must stay
-/// 0. Finite values take the ordinary product; the others, few, are added lane by lane where the weight is not 0.
+/// scores <- attn_weights of the tile's keys once row_max and row_sum are final: 2^(t - row_max) / row_sum, 0 where excluded.
+template <int kVectors>
+HWY_NOINLINE void weigh_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
+  constexpr Index kWidth = kVectors * kLanes;
+  const F32 d;
+  const Index num_keys = tile.end - tile.begin;
+  score_tile<kVectors>(head, panel, tile, scratch);
+  const auto excluded = hn::Set(d, kMinusInfinity);
+  for (Index i = 0; i < kWidth; i += kLanes) {
+    const auto row_max = safe_row_max(panel, i), row_sum = hn::Load(d, panel.row_sum + i);
+    for (Index j = 0; j < num_keys; ++j) {
+      float* place = scratch.scores + j * kWidth + i;
+      const auto t = hn::Load(d, place);
+      const auto weight = hn::Div(exp2_or_zero(d, hn::Sub(t, row_max)), row_sum);
+      hn::Store(hn::IfThenZeroElse(hn::Eq(t, excluded), weight), d, place);
+    }
+  }
+}
+
+/// Adds weights times values to ot where some of the values may be NaN or Inf: 0 * NaN of an excluded key must stay 0. Finite values take
+/// the ordinary product; the others, few, are added lane by lane where the weight is not 0.
 template <int kVectors>
 HWY_NOINLINE void add_guarded_values(const Head& head, Panel& panel, KeyRange tile, const TileScratch& scratch) {
   constexpr Index kWidth = kVectors * kLanes;
@@ -208,32 +231,12 @@ template <int kVectors>
 HWY_NOINLINE void fold_tile(const Head& head, Panel& panel, KeyRange tile, bool want_entropy, Values values,
                             const TileScratch& scratch) {
   const Index num_keys = tile.end - tile.begin, v_head_dim = head.args.v_head_dim();
-  panel.has_excluded |= score_tile<kVectors>(head, panel, tile, scratch);
+  score_tile<kVectors>(head, panel, tile, scratch);
   raise_row_max<kVectors>(panel, num_keys, v_head_dim, scratch.scores);
   exponentiate<kVectors>(panel, num_keys, want_entropy, scratch.scores);
   if (values == Values::kGuarded) return add_guarded_values<kVectors>(head, panel, tile, scratch);
   contract<kVectors, Left::kColumns>(head.value(tile.begin), head.args.v.stride(2), v_head_dim, scratch.scores,
                                      num_keys, Sum::kAdd, panel.ot);
-}
-
-/// Rows of attn_weights for the tile's keys: 2^(t - row_max) / row_sum once both are final, 0 where excluded.
-template <int kVectors>
-HWY_NOINLINE void write_weights(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch,
-                                float* HWY_RESTRICT rows, Index stride) {
-  constexpr Index kWidth = kVectors * kLanes;
-  const F32 d;
-  const Index num_keys = tile.end - tile.begin;
-  score_tile<kVectors>(head, panel, tile, scratch);
-  const auto excluded = hn::Set(d, kMinusInfinity);
-  for (Index i = 0; i < kWidth; i += kLanes) {
-    const auto row_max = safe_row_max(panel, i), row_sum = hn::Load(d, panel.row_sum + i);
-    for (Index j = 0; j < num_keys; ++j) {
-      const auto t = hn::Load(d, scratch.scores + j * kWidth + i);
-      const auto weight = hn::Div(exp2_or_zero(d, hn::Sub(t, row_max)), row_sum);
-      hn::Store(hn::IfThenZeroElse(hn::Eq(t, excluded), weight), d, scratch.scores + j * kWidth + i);
-    }
-  }
-  unpack_panel(scratch.scores, kWidth, panel.num_queries, num_keys, rows, stride);
 }
 
 /// ot <- ot / row_sum, 0 for queries that saw no key.

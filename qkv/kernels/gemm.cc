@@ -18,26 +18,26 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
-// One task packs its tokens into panels once, then walks the weights in chunks of rows, each chunk against every panel:
-//   for each chunk of weight rows (in L2)    for each panel (x^T in lanes)    y^T tile = W x^T -> bias, activation -> y
+// One task packs its tokens into panels once, then walks the weights in blocks of rows, each block against every panel:
+//   for each block of weight rows (in L2)    for each panel (x^T in lanes)    y^T tile = W x^T -> bias, activation -> y
 constexpr Index kPanelsPerTask = 8;
 constexpr Index kOutputsPerTask = 192;
-constexpr Index kChunkFloats = 32 * 1024;  // 128 KiB of weights: a quarter of a 512 KiB L2
+constexpr Index kBlockFloats = 32 * 1024;  // 128 KiB of weights: a quarter of a 512 KiB L2
 
-Index chunk_rows(Index in_dim) {
-  const Index rows = kChunkFloats / std::max<Index>(in_dim, 1);
+Index block_rows(Index in_dim) {
+  const Index rows = kBlockFloats / std::max<Index>(in_dim, 1);
   return std::clamp<Index>(rows / 12 * 12, 12, 96);
 }
 
 LinearPlan plan(Index num_tokens, Index in_dim, Index out_dim) {
   const Index panels = ceil_div(num_tokens, kMaxPanelWidth);
   LinearPlan plan;
-  plan.panel_width = kMaxPanelWidth;
   plan.tokens_per_task = std::min(panels, kPanelsPerTask) * kMaxPanelWidth;
   plan.outputs_per_task = std::min(out_dim, kOutputsPerTask);
   if (num_tokens == 0 || out_dim == 0) return plan;
   plan.num_tasks = ceil_div(num_tokens, plan.tokens_per_task) * ceil_div(out_dim, plan.outputs_per_task);
-  plan.workspace_floats = plan.tokens_per_task * in_dim + chunk_rows(in_dim) * kMaxPanelWidth;
+  constexpr Index kLineFloats = 16;  // every worker's share begins on a cache line
+  plan.workspace_floats = round_up(plan.tokens_per_task * in_dim + block_rows(in_dim) * kMaxPanelWidth, kLineFloats);
   return plan;
 }
 
@@ -98,9 +98,9 @@ void task(const LinearArgs& args, const LinearPlan& plan, Index task_index, floa
     pack_panel(args.x.data() + token * args.x.stride(0), args.x.stride(0), tokens, in_dim, 1.0f,
                panels + (token - token_begin) * in_dim, width_of(tokens));
   }
-  const Index chunk = chunk_rows(in_dim);
-  for (Index output = output_begin; output < output_end; output += chunk) {
-    const Index rows = std::min(chunk, output_end - output);
+  const Index block = block_rows(in_dim);
+  for (Index output = output_begin; output < output_end; output += block) {
+    const Index rows = std::min(block, output_end - output);
     for (Index token = token_begin; token < token_end; token += kMaxPanelWidth) {
       const Index tokens = std::min(kMaxPanelWidth, token_end - token);
       const float* panel = panels + (token - token_begin) * in_dim;

@@ -19,7 +19,6 @@ struct LinearArgs {
 
 /// How the product is cut. A function of the shapes and the SIMD target only, so bits do not depend on threads.
 struct LinearPlan {
-  Index panel_width = 0;  ///< tokens worked on at once, in the lanes
   Index tokens_per_task = 0, outputs_per_task = 0;
   Index num_tasks = 0;
   Index workspace_floats = 0;  ///< scratch of one worker

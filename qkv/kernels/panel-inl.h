@@ -47,7 +47,6 @@ struct Panel {
   Index width = 0;  ///< lanes: num_queries rounded up to whole vectors
   PanelRange range;
   KeyRange lane_range[kMaxPanelWidth];
-  bool has_excluded = false;  ///< some lane was masked inside a tile, so an excluded value may have met a weight of 0
 
   float* qt = nullptr;       ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
   float* ot = nullptr;       ///< [v_head_dim, width]
@@ -57,24 +56,25 @@ struct Panel {
 
   float* hidden = nullptr;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
   float* exp_hidden = nullptr;  ///< [hidden_dim, width]: e^(2a)
-  bool is_tame = true;          ///< no e^(2a) is anywhere near overflow
+  float* wildness = nullptr;    ///< [width]: 0 where no e^(2a) of the lane is anywhere near overflow, else 1
+  bool is_tame = true;          ///< whether wildness is 0 throughout
 };
 
 /// What scoring needs to know of a tile of keys, computed once for all panels of a task.
 struct KeyFeatures {
   Index first_key = 0;
-  float* inverse_norms = nullptr;  ///< [kKeyTile], cosine scoring only
-  float* w_k = nullptr;  ///< w_k^T in panels [chunks, k_head_dim, kMaxPanelWidth]; of the whole task. Additive only, as
-                         ///< all below
-  float* hidden = nullptr;      ///< [chunks, kKeyTile, kMaxPanelWidth]: b = w_k k
+  float* unit_keys = nullptr;  ///< [kKeyTile, head_dim]: k / |k|. Cosine scoring only
+  float* w_k = nullptr;  ///< [panels, k_head_dim, kMaxPanelWidth]: w_k^T in panels, of the whole task. Additive only,
+                         ///< as all below
+  float* hidden = nullptr;      ///< [panels, kKeyTile, kMaxPanelWidth]: b = w_k k
   float* exp_hidden = nullptr;  ///< the same shape: e^(2b)
-  bool is_tame = true;
+  bool is_tame[kKeyTile] = {};  ///< no e^(2b) of the key is anywhere near overflow
 };
 
 /// Scratch that all panels of a worker share.
 struct TileScratch {
   float* scores = nullptr;  ///< [kKeyTile, width]: t, then 2^(t - row_max)
-  float* bias = nullptr;    ///< [kKeyTile, width]: attn_bias in log2 units, -inf where keep says no
+  float* bias = nullptr;    ///< [kKeyTile, width]: attn_bias, -inf where keep says no
   float* values = nullptr;  ///< [kKeyTile, v_head_dim]: a copy of V without its NaN and Inf
   KeyFeatures keys;
 };

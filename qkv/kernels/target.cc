@@ -53,7 +53,11 @@ const NamedTarget* find_target(std::string_view name) {
   return nullptr;
 }
 
+// What the processor has, capped or not; the portable target is always there.
+std::int64_t uncapped_targets = 0;
+
 bool read_target_cap() {
+  uncapped_targets = hwy::SupportedTargets() | HWY_EMU128 | HWY_SCALAR;
   const char* name = std::getenv("QKV_TARGET");
   if (name == nullptr || *name == '\0') return false;
   const NamedTarget* cap = find_target(name);
@@ -80,9 +84,10 @@ std::string_view active_target() {
 }
 
 std::vector<std::string_view> supported_targets() {
+  apply_target_cap();  // remembers what there was before
   std::vector<std::string_view> names;
   for (const NamedTarget& target : kTargets)
-    if ((hwy::SupportedTargets() | HWY_EMU128 | HWY_SCALAR) & HWY_TARGETS & target.bits) names.push_back(target.name);
+    if (target.bits & HWY_TARGETS & uncapped_targets) names.push_back(target.name);
   return names;
 }
 

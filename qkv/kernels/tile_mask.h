@@ -16,6 +16,7 @@ struct KeyRange {
   Index begin = 0, end = 0;
 
   bool empty() const { return begin >= end; }
+  bool contains(KeyRange other) const { return other.begin >= begin && other.end <= end; }
 };
 
 /// The keys that query i of batch entry b sees by causal, window and valid_lens.
@@ -30,9 +31,7 @@ KeyRange visible_range(const AttentionArgs<T>& args, Index b, Index i) {
   return range.empty() ? KeyRange{0, 0} : range;
 }
 
-enum class TileKind { kSkip, kFull, kMixed };
-
-/// The ranges of a panel's queries taken together.
+/// The ranges of a panel's queries taken together: tiles outside `any` are skipped, those inside `all` need no masking.
 struct PanelRange {
   KeyRange any;  ///< smallest range that holds every query's
   KeyRange all;  ///< keys that every query sees
@@ -43,12 +42,6 @@ struct PanelRange {
       any = any.empty() ? range : KeyRange{std::min(any.begin, range.begin), std::max(any.end, range.end)};
     }
     all = {std::max(all.begin, range.begin), std::min(all.end, range.end)};
-  }
-
-  /// How the tile of these keys must be worked on.
-  TileKind classify(KeyRange tile) const {
-    if (tile.empty() || tile.end <= any.begin || tile.begin >= any.end) return TileKind::kSkip;
-    return tile.begin >= all.begin && tile.end <= all.end ? TileKind::kFull : TileKind::kMixed;
   }
 };
 

@@ -34,12 +34,9 @@ constexpr Index kMaxPanelWidth = kMaxVectors * kLanes;
 /// independent chains remain to hide the latency of the FMA (4 cycles x 2 a cycle = 8 chains).
 template <int kVectors>
 constexpr int tile_rows() {
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-  constexpr int kRows[] = {16, 12, 8};
-#else
-  constexpr int kRows[] = {12, 6, 4};
-#endif
-  return kRows[kVectors - 1];
+  constexpr bool kHas32Registers = HWY_ARCH_ARM || kLanes == 16;
+  constexpr int kRows[2][3] = {{12, 6, 4}, {16, 12, 8}};
+  return kRows[kHas32Registers][kVectors - 1];
 }
 
 /// Calls step<kVectors>() for a panel of `width` lanes.

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "support/poison.h"
@@ -182,10 +183,20 @@ TEST_P(Attention, NeverLetsAHiddenKeyWinOverAVeryLowScore) {
 }
 
 TEST_P(Attention, TreatsAFiniteBiasAsVisibleHoweverLow) {
-  const auto bias = tensor({-1e30f, -1e30f});
-  const auto r =
-      attention(tensor({0}), tensor({0, 0}), tensor({2, 4}), {.attn_bias = CView<4>(bias.data(), {1, 1, 1, 2})});
-  EXPECT_EQ(r.out(0, 0, 0, 0), 3);
+  for (float low : {-1e30f, -std::numeric_limits<float>::max()}) {
+    const auto bias = tensor({low, low});
+    const auto r =
+        attention(tensor({0}), tensor({0, 0}), tensor({2, 4}), {.attn_bias = CView<4>(bias.data(), {1, 1, 1, 2})});
+    EXPECT_EQ(r.out(0, 0, 0, 0), 3);
+  }
+}
+
+TEST_P(Attention, DoesNotOverflowWhereTheMeanOfTheValuesIsFinite) {
+  const std::vector<float> values(400, 1e36f);
+  EXPECT_FLOAT_EQ(uniform(1, values, {}).out(0, 0, 0, 0), 1e36f);
+  // A key that outweighs an earlier one by 5.5 nats, below the lag that the running maximum is allowed.
+  const auto r = attention(tensor({1}), tensor({0, 5.5f}), tensor({2e36f, 2e36f}), {.scale = 1.0});
+  EXPECT_FLOAT_EQ(r.out(0, 0, 0, 0), 2e36f);
 }
 
 TEST_P(Attention, AddsTheBiasUnscaled) {  // https://github.com/facebookresearch/xformers/issues/576

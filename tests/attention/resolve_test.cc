@@ -39,13 +39,20 @@ TEST(Resolve, RefusesShapesThatDisagree) {
   expect_refused({2, 5, 5, 8}, kK, kV, {}, "q.shape[1] (num_heads)", "5", "a multiple of num_kv_heads = 3");
   expect_refused({2, 6, 5, 0}, {2, 3, 7, 0}, kV, {}, "q.shape[3] (head_dim)", "0", ">= 1");
   expect_refused(kQ, kK, {2, 3, 7, 0}, {}, "v.shape[3] (v_head_dim)", "0", ">= 1");
+  expect_refused({2, 6, -5, 8}, kK, kV, {}, "q.shape", "[2, 6, -5, 8]", "lengths >= 0");
+  expect_refused({1, 1, Index{1} << 40, 1 << 30}, {1, 1, 1, 1 << 30}, {1, 1, 1, 1}, {}, "q.shape", "[1, 1,",
+                 "lengths >= 0, a product below 2^63");
   expect_refused(kQ, {2, 0, 7, 8}, {2, 0, 7, 4}, {}, "q.shape[1] (num_heads)", "6", "a multiple");
 }
 
 TEST(Resolve, RefusesScalarsOutOfRange) {
   expect_refused(kQ, kK, kV, {.scale = std::nan("")}, "scale", "nan", "a finite");
   expect_refused(kQ, kK, kV, {.scale = std::numeric_limits<double>::infinity()}, "scale", "inf", "a finite");
+  expect_refused(kQ, kK, kV, {.scale = 1e39}, "scale", "1e+39", "a finite number, at most 1e38");
   expect_refused(kQ, kK, kV, {.softcap = 0.0}, "softcap", "0", "a finite number > 0");
+  expect_refused(kQ, kK, kV, {.softcap = 1e-46}, "softcap", "1e-46", "a finite number > 0");
+  expect_refused(kQ, kK, kV, {.softcap = 3e38}, "softcap", "3e+38", "a finite number > 0, 1e-38 to 1e38");
+  expect_refused(kQ, kK, kV, {.scale = 1e20, .softcap = 1e-20}, "scale / softcap", "1e+40", "at most 1e38");
   expect_refused(kQ, kK, kV, {.softcap = -2.0}, "softcap", "-2", "a finite number > 0");
   expect_refused(kQ, kK, kV, {.mask = {.window = Window{.left = -1}}}, "window.left", "-1", ">= 0");
   expect_refused(kQ, kK, kV, {.mask = {.window = Window{.right = -3}}}, "window.right", "-3", ">= 0");
@@ -96,8 +103,17 @@ TEST(Resolve, RefusesOutputsOfTheWrongShapeBeforeWritingAnything) {
 TEST(Resolve, RefusesWeightsTooLargeToHoldBeforeAllocating) {
   const Index len = Index{1} << 31;
   const Tensor<float, 4> row({1, 1, 1, 1}, 0.0f);
-  const CView<4> q(row.data(), {1, 64, len, 1}, {0, 0, 0, 1}), kv(row.data(), {1, 64, len, 1}, {0, 0, 0, 1});
-  EXPECT_ANY_THROW(attention(q, kv, kv, {.observe = {.attn_weights = true}}));
+  const CView<4> q(row.data(), {1, 1, len, 1}, {0, 0, 0, 1}), kv(row.data(), {1, 1, len, 1}, {0, 0, 0, 1});
+  EXPECT_THAT(
+      [&] { attention(q, kv, kv, {.observe = {.attn_weights = true}}); },
+      ThrowsMessage<std::invalid_argument>(AllOf(HasSubstr("too large"), HasSubstr("[1, 1, 2147483648, 2147483648]"))));
+}
+
+TEST(Resolve, RefusesBadStridesBeforeAllocatingAnything) {
+  const Index len = Index{1} << 31;
+  const Tensor<float, 4> row({1, 1, 1, 4}, 0.0f);
+  const CView<4> q(row.data(), {1, 1, len, 2}, {0, 0, 0, 2}), kv(row.data(), {1, 1, len, 2}, {0, 0, 0, 1});
+  EXPECT_THAT([&] { attention(q, kv, kv); }, ThrowsMessage<std::invalid_argument>(HasSubstr("q.stride[3]")));
 }
 
 TEST(Resolve, FillsInTheDefaults) {

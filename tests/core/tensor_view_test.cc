@@ -61,6 +61,10 @@ TEST(TensorView, TakesNegativeAndZeroStrides) {
   EXPECT_EQ(&broadcast(3, 1), &broadcast(0, 1));
 }
 
+TEST(TensorView, IsPackedWhateverTheStridesWhereNothingIsThere) {
+  EXPECT_TRUE((View<2>(nullptr, {0, 3}, {7, 5}).is_packed()));
+}
+
 TEST(TensorView, ReadsLowerRankAsLeadingAxesOfOne) {
   auto values = counting(6);
   const View<2> matrix(values.data(), {2, 3});
@@ -100,6 +104,8 @@ TEST(Tensor, MovesAndCopiesOnlyWhenAsked) {
   const Tensor<float, 2> c = std::move(b);
   EXPECT_EQ(c.data(), memory);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(c.data()) % AlignedBuffer<float>::kAlignment, 0u);
+  EXPECT_EQ(b.size(), 0);
+  EXPECT_EQ(b.shape(0), 0);
   static_assert(!std::is_copy_constructible_v<Tensor<float, 2>>);
 }
 

@@ -39,24 +39,24 @@ TEST(VisibleRange, CountsThePositionItselfIntoTheWindow) {
   EXPECT_EQ(range.end, 14);
 }
 
-TEST(PanelRange, ClassifiesTilesByUnionAndIntersection) {
+TEST(PanelRange, HoldsTheUnionAndTheIntersection) {
   PanelRange panel{.any = {}, .all = {0, 100}};
   panel.add({10, 40});
   panel.add({20, 60});
-  EXPECT_EQ(panel.classify({0, 10}), TileKind::kSkip);
-  EXPECT_EQ(panel.classify({60, 70}), TileKind::kSkip);
-  EXPECT_EQ(panel.classify({20, 40}), TileKind::kFull);
-  EXPECT_EQ(panel.classify({10, 30}), TileKind::kMixed);
-  EXPECT_EQ(panel.classify({30, 50}), TileKind::kMixed);
+  EXPECT_EQ(panel.any.begin, 10);
+  EXPECT_EQ(panel.any.end, 60);
+  EXPECT_TRUE(panel.all.contains({20, 40}));
+  EXPECT_FALSE(panel.all.contains({19, 40}));
+  EXPECT_FALSE(panel.all.contains({20, 41}));
   panel.add({0, 0});  // a query that sees nothing: no tile is free of masking any more
-  EXPECT_EQ(panel.classify({20, 40}), TileKind::kMixed);
-  EXPECT_EQ(panel.classify({0, 10}), TileKind::kSkip);
+  EXPECT_EQ(panel.any.end, 60);
+  EXPECT_FALSE(panel.all.contains({20, 40}));
 }
 
-TEST(PanelRange, SkipsEverythingWhenNoQuerySeesAKey) {
+TEST(PanelRange, IsEmptyWhenNoQuerySeesAKey) {
   PanelRange panel{.any = {}, .all = {0, 100}};
   panel.add({0, 0});
-  EXPECT_EQ(panel.classify({0, 100}), TileKind::kSkip);
+  EXPECT_TRUE(panel.any.empty());
 }
 
 }  // namespace
