@@ -26,6 +26,8 @@ namespace {
 struct AttendOptions {
   std::string q, k, v;
   std::optional<std::string> out, weights, lse, entropy;  // files to write
+  std::string scoring = "dot";
+  std::optional<std::string> w_q, w_k, w_v;  // of additive scoring
   std::optional<double> scale, softcap;
   std::optional<std::string> attn_bias, keep, q_start, window, valid_lens;
   bool causal = false;
@@ -52,6 +54,7 @@ Operand load_operand(const std::string& name, std::size_t least_rank) {
 
 // Everything that AttentionOptions borrows.
 struct Masks {
+  std::optional<TensorValues<float>> w_q, w_k, w_v;
   std::optional<Operand> attn_bias;
   std::optional<TensorValues<bool>> keep;
   std::optional<TensorValues<Index>> q_start, valid_lens;
@@ -99,7 +102,18 @@ Window parse_window(const std::string& text) {
   return {.left = side((*sides)[0]), .right = side((*sides)[1])};
 }
 
+// The weights of additive scoring, all three of them, and none for any other.
+void check_scoring(const AttendOptions& options) {
+  const bool is_additive = options.scoring == "additive";
+  for (const auto& [name, value] : {std::pair{"--w-q", options.w_q}, {"--w-k", options.w_k}, {"--w-v", options.w_v}}) {
+    if (is_additive && !value)
+      fail_usage("--scoring additive needs --w-q, --w-k and --w-v: " + std::string(name) + " is missing");
+    if (!is_additive && value) fail_usage(std::string(name) + " is for --scoring additive, not " + options.scoring);
+  }
+}
+
 void check_usage(const AttendOptions& options) {
+  check_scoring(options);
   if (options.scale && !std::isfinite(*options.scale)) fail_usage("--scale: expected a finite number");
   if (options.softcap && !(*options.softcap > 0 && std::isfinite(*options.softcap)))
     fail_usage("--softcap: expected a finite number > 0");
@@ -110,6 +124,9 @@ void check_usage(const AttendOptions& options) {
 
 Masks load_masks(const AttendOptions& options) {
   Masks masks;
+  if (options.w_q) masks.w_q = load_floats(*options.w_q);
+  if (options.w_k) masks.w_k = load_floats(*options.w_k);
+  if (options.w_v) masks.w_v = load_floats(*options.w_v);
   if (options.attn_bias) masks.attn_bias = load_operand(*options.attn_bias, 1);
   if (options.keep) {
     masks.keep = load_booleans(*options.keep);
@@ -140,8 +157,24 @@ ValidLens valid_lens_of(const TensorValues<Index>& numbers) {
   fail_shape("--valid-lens", numbers.shape, "[batch] or [batch, q_len]");
 }
 
+template <int Rank>
+CView<Rank> weights_view(const std::string& option, const TensorValues<float>& weights, const char* expected) {
+  if (weights.shape.size() != Rank) fail_shape(option, weights.shape, expected);
+  Shape<Rank> shape;
+  std::ranges::copy(weights.shape, shape.begin());
+  return {weights.values.data(), shape};
+}
+
+Scoring scoring_of(const AttendOptions& options, const Masks& masks) {
+  if (options.scoring == "cosine") return CosineScoring{};
+  if (options.scoring != "additive") return DotScoring{};
+  return AdditiveScoring{weights_view<2>("--w-q", *masks.w_q, "[hidden_dim, head_dim]"),
+                         weights_view<2>("--w-k", *masks.w_k, "[hidden_dim, head_dim]"),
+                         weights_view<1>("--w-v", *masks.w_v, "[hidden_dim]")};
+}
+
 AttentionOptions attention_options(const AttendOptions& options, const Masks& masks) {
-  AttentionOptions result{.scale = options.scale, .softcap = options.softcap};
+  AttentionOptions result{.scoring = scoring_of(options, masks), .scale = options.scale, .softcap = options.softcap};
   if (masks.attn_bias) result.attn_bias = masks.attn_bias->view();
   result.mask.causal = options.causal;
   if (options.window) result.mask.window = parse_window(*options.window);
@@ -256,7 +289,16 @@ void add_attend(CLI::App& app, const Console& console) {
   file("--weights", options->weights, "Write the attention weights [batch, num_heads, q_len, kv_len]");
   file("--lse", options->lse, "Write the log-sum-exp of the scores [batch, num_heads, q_len]");
   file("--entropy", options->entropy, "Write the entropy of the weights [batch, num_heads, q_len]");
-  command.add_option("--scale", options->scale, "Multiplier of the scores; default: 1/sqrt(head_dim)")->type_name("X");
+  command
+      .add_option("--scoring", options->scoring,
+                  "dot (plain with --scale 1), cosine, or additive: w_v . tanh(w_q q + w_k k); default: dot")
+      ->check(CLI::IsMember({"dot", "cosine", "additive"}))
+      ->type_name("NAME");
+  file("--w-q", options->w_q, "Weights of additive scoring [hidden_dim, head_dim]");
+  file("--w-k", options->w_k, "Weights of additive scoring [hidden_dim, head_dim]");
+  file("--w-v", options->w_v, "Weights of additive scoring [hidden_dim]");
+  command.add_option("--scale", options->scale, "Multiplier of the scores; default: 1/sqrt(head_dim) for dot, else 1")
+      ->type_name("X");
   command.add_option("--softcap", options->softcap, "scores = X * tanh(scores / X)")->type_name("X");
   file("--attn-bias", options->attn_bias, "Floats that are added to the scores; -inf hides the key");
   file("--keep", options->keep, "Booleans (or 0 and 1); true: the query may attend to the key");
@@ -276,6 +318,7 @@ void add_attend(CLI::App& app, const Console& console) {
   set_help(command,
            {.usage = "qkv attend Q K V [options]",
             .examples = "qkv attend q.npy k.npy v.npy\n"
+                        "qkv attend q.npy k.npy v.npy --scoring additive --w-q wq.npy --w-k wk.npy --w-v wv.npy\n"
                         "qkv attend q.npy k.npy v.npy --causal --q-start 0 --out out.npy --weights weights.npy\n"
                         "qkv attend t.safetensors:q t.safetensors:k t.safetensors:v --valid-lens 3,2 --lse lse.npy",
             .notes = "Tensors are .npy files or FILE.safetensors:NAME, of 2 to 4 axes; missing leading axes are 1. "

@@ -353,3 +353,36 @@ def test_paths_relative_to_the_folder_work(files):
     files.save("x", np.zeros((3, 2), np.float32))
     result = files.qkv("attend", "x.npy", "x.npy", "x.npy", "--out", "y.npy", cwd=files.folder)
     assert result.code == 0 and pathlib.Path(files.folder, "y.npy").exists()
+
+
+def softmax_of(scores, v):
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True) @ v
+
+
+def test_scores_by_cosine(files):
+    random = np.random.default_rng(31)
+    q, k, v = operands(random, num_kv_heads=4)
+    unit = [x / np.linalg.norm(x, axis=-1, keepdims=True) for x in (q.astype(np.float64), k.astype(np.float64))]
+    out, *_ = files.attend(q, k, v, "--scoring", "cosine")
+    np.testing.assert_allclose(out, softmax_of(unit[0] @ unit[1].swapaxes(-1, -2), v), atol=1e-6)
+
+
+def test_scores_by_a_small_network(files):
+    random = np.random.default_rng(32)
+    q, k, v = operands(random, num_kv_heads=4)
+    w_q, w_k, w_v = (random.standard_normal(shape).astype(np.float32) for shape in ((9, 8), (9, 8), (9,)))
+    hidden = np.tanh((q @ w_q.T)[..., :, None, :].astype(np.float64) + (k @ w_k.T)[..., None, :, :])
+    weights = [part for name, w in (("--w-q", w_q), ("--w-k", w_k), ("--w-v", w_v)) for part in (name, files.save(name, w))]
+    out, *_ = files.attend(q, k, v, "--scoring", "additive", *weights)
+    np.testing.assert_allclose(out, softmax_of(hidden @ w_v, v), atol=1e-5)
+
+
+@pytest.mark.parametrize("flags, named", [
+    (["--scoring", "additive"], "--w-q"),
+    (["--w-v", "w.npy"], "--scoring additive"),
+    (["--scoring", "euclid"], "euclid"),
+])
+def test_refuses_scorings_that_lack_or_have_too_much(qkv, flags, named):
+    result = qkv("attend", "q.npy", "k.npy", "v.npy", *flags)
+    assert result.code == 2 and named in result.err and result.err.count("\n") == 1, result
