@@ -111,6 +111,8 @@ JsonFile read_json_file(const std::string& path) {
     throw FormatError(
         path, kMaxBytes,
         "size: got " + std::to_string(text.size()) + " bytes, expected at most " + std::to_string(kMaxBytes));
+  if (const auto nul = text.find('\0'); nul != text.npos)  // the parser would take it for the end
+    throw FormatError(path, nul, "got a NUL byte, expected JSON in UTF-8");
   JsonFile file{.path = path, .root = {}, .key_bytes = {}};
   Watch watch(file, text);
   const auto callback = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {

@@ -69,11 +69,12 @@ void require_object(const JsonNode& node) {
 }  // namespace
 
 std::string read_text_file(const std::string& path) {
-  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe must not make us wait
   if (file.descriptor < 0) throw IoError(path, "open", errno);
   struct stat status {};
   if (::fstat(file.descriptor, &status) != 0) throw IoError(path, "read", errno);
   if (S_ISDIR(status.st_mode)) throw IoError(path, "read", EISDIR);
+  if (!S_ISREG(status.st_mode)) throw IoError(path, "read", ENOTSUP);
   const auto check_size = [&](Index size) {
     if (size > kLargestFile) throw FormatError(path, kLargestFile, "size: got a larger file, expected at most 64 MiB");
   };
@@ -86,11 +87,13 @@ std::string read_text_file(const std::string& path) {
     if (num_read < 0) throw IoError(path, "read", errno);
     if (num_read == 0) return text;
     text.append(buffer, 0, static_cast<std::size_t>(num_read));
-    check_size(static_cast<Index>(text.size()));  // a device or a file that grows has no size beforehand
+    check_size(static_cast<Index>(text.size()));  // a file that grows has no size beforehand
   }
 }
 
 JsonDocument parse_json_object(std::string_view text, const std::string& path) {
+  if (const auto nul = text.find('\0'); nul != text.npos)  // the parser would take it for the end
+    throw FormatError(path, nul, "syntax: got a NUL byte, expected valid JSON");
   JsonDocument document{path, {}, {}};
   std::vector<std::set<std::string>> open_objects;
   const char* furthest = text.data();

@@ -76,8 +76,10 @@ const std::string& Tokenizer::token_of(std::int32_t id) const {
 
 Tokenizer Tokenizer::load(const std::string& folder) {
   const std::filesystem::path path(folder);
-  if (std::filesystem::exists(path / "tokenizer.json")) return Tokenizer(read_tokenizer_json(path / "tokenizer.json"));
-  if (std::filesystem::exists(path / "vocab.txt")) {
+  std::error_code ignored;  // what cannot be looked at is reported when it is opened
+  if (std::filesystem::exists(path / "tokenizer.json", ignored))
+    return Tokenizer(read_tokenizer_json(path / "tokenizer.json"));
+  if (std::filesystem::exists(path / "vocab.txt", ignored)) {
     return Tokenizer(read_vocab_txt(path / "vocab.txt", path / "tokenizer_config.json"));
   }
   throw IoError((path / "tokenizer.json").string() + " or vocab.txt", "open", ENOENT);

@@ -121,7 +121,8 @@ TokenizerParts read_vocab_txt(const std::string& vocab_path, const std::string& 
   parts.vocab = read_lines(vocab_path);
   std::optional<JsonDocument> document;
   std::optional<JsonNode> config;
-  if (std::filesystem::exists(config_path)) {
+  std::error_code ignored;  // what cannot be looked at is reported when it is opened
+  if (std::filesystem::exists(config_path, ignored)) {
     document = read_json_object(config_path);
     config = root_of(*document);
     check_class(*config);

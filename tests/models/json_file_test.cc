@@ -46,6 +46,10 @@ TEST(JsonFile, RefusesDeepNestingOfEitherKind) {
   EXPECT_NO_THROW(read(folder, std::string(32, '[') + std::string(32, ']')));
 }
 
+TEST(JsonFile, RefusesANulByteInsteadOfStoppingThere) {
+  EXPECT_THAT(refusal(std::string("{\"a\": 1}\0garbage", 16)), holds("byte 8", "got a NUL byte"));
+}
+
 TEST(JsonFile, RefusesWhatIsNoJson) {
   for (const char* content : {"", "{", "{\"a\": }", "nonsense", "{} {}", "{\"a\": NaN}", "{\"a\": \"\xff\"}"}) {
     SCOPED_TRACE(content);

@@ -74,6 +74,10 @@ TEST_F(JsonDocumentTest, WhatIsNotJsonIsAnErrorAtItsPlace) {
   EXPECT_EQ(error("{\"a\": x}").byte_offset(), 7u);
 }
 
+TEST_F(JsonDocumentTest, ANulByteDoesNotEndTheText) {
+  EXPECT_THAT(error(std::string("{\"a\": 1}\0garbage", 16)).what(), HasSubstr("byte 8: syntax: got a NUL byte"));
+}
+
 TEST_F(JsonDocumentTest, AKeyTwiceInOneObjectIsAnError) {
   EXPECT_THAT(error(R"({"a": {"b": 1, "b": 2}})").what(), HasSubstr("byte 18: key \"b\": got it twice"));
   read(R"({"a": {"b": 1}, "b": {"b": 2}})");
