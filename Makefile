@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo command model build test check format
+.PHONY: help demo command model build test check check-cpus format
 
 QKV := build/release/qkv
 PYTHON := .venv/bin/python
@@ -15,7 +15,7 @@ EACH_CPP_FILE := find qkv viewer cli tests examples \( -name '*.h' -o -name '*.c
 SENTENCE := The animal didn't cross the street because it was too
 
 help:  ## list these targets
-	@sed -n 's/^\([a-z]*\):.*##  */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*##  */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
 
 demo: command  ## build the command, fetch the model, show where "it" looks
 	@tools/fetch_model.sh >/dev/null
@@ -55,6 +55,9 @@ check:  ## check include levels, house rules and formatting
 	@tools/setup.sh test
 	@$(PYTHON) -B tools/check_layers.py
 	@$(EACH_CPP_FILE) clang-format --dry-run -Werror
+
+check-cpus: build  ## run on older x86-64 processors by emulation (needs qemu-user)
+	@tests/install/check_cpus.sh
 
 format:  ## format the C++ files
 	@tools/setup.sh test
