@@ -4,6 +4,7 @@ import concurrent.futures
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -94,4 +95,13 @@ def test_qkv_h_does_with_the_headers_of_attention_alone(static_prefix, tmp_path)
     for folder in ("nn", "io", "models", "text"):
         shutil.rmtree(tmp_path / "include" / "qkv" / folder)
     result = compile_text("g++", tmp_path, "#include <qkv/qkv.h>\n")
+    assert result.returncode == 0, result.stderr
+
+
+def test_eigen_h_compiles_alone_where_eigen_is(static_prefix):
+    found = subprocess.run(["pkg-config", "--cflags", "eigen3"], capture_output=True, text=True)
+    if found.returncode != 0:
+        pytest.skip("no Eigen")
+    command = ["g++", f"-I{static_prefix}/include", *shlex.split(found.stdout.replace("-I", "-isystem ")), *WARNINGS]
+    result = subprocess.run(command, input="#include <qkv/eigen.h>\n", capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
