@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo command model build test check check-cpus format
+.PHONY: check-threads help demo command model build test check check-cpus format
 
 QKV := build/release/qkv
 PYTHON := .venv/bin/python
@@ -47,6 +47,9 @@ endif
 	@cmake --preset asan-ubsan -DQKV_BUILD_TESTS=ON $(CCACHE) >&2
 	@cmake --build --preset asan-ubsan >&2
 	@ctest --preset asan-ubsan -j "$$(nproc)"
+
+check-threads:  ## run the tests that use threads under ThreadSanitizer
+	@tools/setup.sh test
 	@cmake --preset tsan -DQKV_BUILD_TESTS=ON $(CCACHE) >&2
 	@cmake --build --preset tsan >&2
 	@ctest --preset tsan
