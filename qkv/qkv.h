@@ -39,3 +39,6 @@
 #include "qkv/models/load_model.h"
 #include "qkv/models/sentence.h"
 #endif
+
+/// Attention for C++: attention itself, the layers around it, files of weights, trained models.
+namespace qkv {}

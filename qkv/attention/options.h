@@ -11,26 +11,32 @@
 
 namespace qkv {
 
-/// How alike a query and a key are, before scale: DotScoring{} (the default), CosineScoring{} or AdditiveScoring{w_q,
-/// w_k, w_v}.
 using kernels::CosineScoring;
 using kernels::DotScoring;
+/// score = w_v . tanh(w_q q + w_k k), of weights that are borrowed.
 using AdditiveScoring = kernels::AdditiveScoring<float>;
+/// How alike a query and a key are, before scale: DotScoring{} (the default), CosineScoring{} or AdditiveScoring{w_q,
+/// w_k, w_v}.
 using Scoring = kernels::Scoring<float>;
 
 /// Sliding window: a query at position p sees keys p-left .. p+right, itself included. Absent = unlimited on that side.
 struct Window {
-  std::optional<Index> left = std::nullopt, right = std::nullopt;
+  std::optional<Index> left = std::nullopt;   ///< keys seen before the query's own position
+  std::optional<Index> right = std::nullopt;  ///< keys seen after it
 };
 
 /// How many leading keys of each batch entry (or of each query) are real: key j is visible iff j < valid_lens.
 /// Borrows; shape [batch] or [batch, q_len].
 class ValidLens {
  public:
+  /// One length for each batch entry.
+  /// @{
   ValidLens(TensorView<const Index, 1> per_batch)  // NOLINT(google-explicit-constructor)
       : lengths_(per_batch.data(), {per_batch.shape(0), 1}, {per_batch.stride(0), 0}) {}
   ValidLens(const std::vector<Index>& per_batch)  // NOLINT(google-explicit-constructor)
       : ValidLens(TensorView<const Index, 1>(per_batch.data(), {static_cast<Index>(per_batch.size())})) {}
+  /// @}
+  /// One length for each query of each batch entry.
   ValidLens(TensorView<const Index, 2> per_query)  // NOLINT(google-explicit-constructor)
       : lengths_(per_query) {}
 
@@ -47,10 +53,12 @@ class ValidLens {
 struct Mask {
   /// Key j is visible to query i iff j <= q_start + i.
   bool causal = false;
+  /// Keys near the query only.
   std::optional<Window> window = std::nullopt;
   /// Position of query 0, for the whole call or per batch entry [batch]. Absent: kv_len - q_len (lower right);
   /// 0 is the upper-left alignment of PyTorch's is_causal. Only causal and window look at it.
   std::optional<std::variant<Index, TensorView<const Index, 1>>> q_start = std::nullopt;
+  /// The leading keys only.
   std::optional<ValidLens> valid_lens = std::nullopt;
   /// true = may attend. Shape [batch, num_heads, q_len, kv_len], each axis possibly 1 (broadcast); any strides.
   std::optional<TensorView<const bool, 4>> keep = std::nullopt;
@@ -65,6 +73,7 @@ struct Observe {
 
 /// Everything about a call that is not q, k and v. Filled with designated initialisers; borrows what it points to.
 struct AttentionOptions {
+  /// How a query and a key are compared.
   Scoring scoring = DotScoring{};
   /// Multiplier of the score; absent: 1/sqrt(head_dim) for DotScoring, else 1. Plain dot product: scale = 1.
   std::optional<double> scale = std::nullopt;
@@ -72,7 +81,9 @@ struct AttentionOptions {
   std::optional<double> softcap = std::nullopt;
   /// Added to the scaled, capped scores; -inf excludes the key. Shape as Mask::keep.
   std::optional<CView<4>> attn_bias = std::nullopt;
+  /// Which keys a query may see.
   Mask mask = {};
+  /// What to return beside the output.
   Observe observe = {};
   /// Who runs the tasks; null: default_executor().
   Executor* executor = nullptr;

@@ -19,17 +19,25 @@ class AlignedBuffer {
   /// One cache line, and the widest vector of any target.
   static constexpr std::size_t kAlignment = 64;
 
+  /// Empty.
   AlignedBuffer() = default;
+  /// Errors: std::bad_alloc, also for a negative size.
   explicit AlignedBuffer(Index size) : data_(allocate(size)), size_(size) {}
+  /// Leaves `other` empty.
   AlignedBuffer(AlignedBuffer&& other) noexcept : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
+  /// Leaves `other` empty.
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
     data_ = std::move(other.data_);
     size_ = std::exchange(other.size_, 0);
     return *this;
   }
 
+  /// The first value; null where there is none.
+  /// @{
   T* data() { return data_.get(); }
   const T* data() const { return data_.get(); }
+  /// @}
+  /// Number of values.
   Index size() const { return size_; }
 
  private:

@@ -10,9 +10,12 @@ namespace qkv {
 /// A file that is not what its format says. what() is "path: byte N: what is wrong: got X, expected Y".
 class FormatError : public std::runtime_error {
  public:
+  /// `problem` is what stands behind the offset: "what is wrong: got X, expected Y".
   FormatError(const std::string& path, std::uint64_t byte_offset, const std::string& problem);
 
+  /// The file, as the caller named it.
   const std::string& path() const { return path_; }
+  /// Where in the file the problem is.
   std::uint64_t byte_offset() const { return byte_offset_; }
 
  private:
@@ -26,6 +29,7 @@ class IoError : public std::system_error {
   /// `error_number` is an errno value; `action` a verb phrase: "open", "write".
   IoError(const std::string& path, const std::string& action, int error_number);
 
+  /// The file, as the caller named it.
   const std::string& path() const { return path_; }
 
  private:

@@ -12,9 +12,11 @@ namespace qkv {
 template <class Signature>
 class FunctionRef;
 
+/// For functions from Args to Result.
 template <class Result, class... Args>
 class FunctionRef<Result(Args...)> {
  public:
+  /// Borrows `callable`, which has to outlive the call that it is passed to.
   template <class Callable>
   requires(!std::is_same_v<std::remove_cvref_t<Callable>, FunctionRef>)
       FunctionRef(Callable&& callable)  // NOLINT(google-explicit-constructor)
@@ -23,6 +25,7 @@ class FunctionRef<Result(Args...)> {
           return (*static_cast<std::remove_reference_t<Callable>*>(object))(std::forward<Args>(args)...);
         }) {}
 
+  /// Calls it.
   Result operator()(Args... args) const { return call_(object_, std::forward<Args>(args)...); }
 
  private:

@@ -15,9 +15,11 @@ inline std::optional<Index> checked_multiply(Index a, Index b) {
   return product;
 }
 
+/// a / b, rounded up. a >= 0, b > 0.
 inline constexpr Index ceil_div(Index a, Index b) {
   return (a + b - 1) / b;
 }
+/// The smallest multiple of `multiple` that is not below a. a >= 0, multiple > 0.
 inline constexpr Index round_up(Index a, Index multiple) {
   return ceil_div(a, multiple) * multiple;
 }

@@ -28,6 +28,7 @@ constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> c
 ///   counter = {b, b >> 32, stream, stream >> 32},   key = {seed, seed >> 32}.
 class RandomStream {
  public:
+  /// Begins with number 0.
   explicit RandomStream(std::uint64_t seed, std::uint64_t stream = 0) : seed_(seed), stream_(stream) {}
 
   /// The next number: 32 random bits.

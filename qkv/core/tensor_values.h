@@ -16,8 +16,8 @@ inline constexpr std::size_t kMaxRank = 64;
 /// A tensor whose rank is known only at run time: packed, row-major. Rank 0 is one value.
 template <class T>
 struct TensorValues {
-  std::vector<Index> shape;
-  AlignedBuffer<T> values;
+  std::vector<Index> shape;  ///< the length of every axis
+  AlignedBuffer<T> values;   ///< as many as the product of the lengths
 };
 
 /// Tensors by name: what a file of weights holds, and what the layers of a model are filled from.

@@ -12,9 +12,11 @@
 
 namespace qkv {
 
+/// The length of every axis, first axis first.
 template <int Rank>
 using Shape = std::array<Index, Rank>;
 
+/// The product of the lengths, which has to fit.
 template <int Rank>
 Index num_elements(const Shape<Rank>& shape) {
   Index count = 1;
@@ -43,11 +45,12 @@ class TensorView {
   static_assert(Rank >= 1);
 
  public:
-  using Element = T;
-  static constexpr int kRank = Rank;
+  using Element = T;                  ///< const where elements may only be read
+  static constexpr int kRank = Rank;  ///< number of axes
 
-  /// A packed row-major tensor.
+  /// A packed row-major tensor. Errors, here and below: std::invalid_argument for a negative length.
   TensorView(T* data, const Shape<Rank>& shape) : TensorView(data, shape, packed_strides<Rank>(shape)) {}
+  /// Element (i, j, ...) is data[i * strides[0] + j * strides[1] + ...].
   TensorView(T* data, const Shape<Rank>& shape, const Shape<Rank>& strides)
       : data_(data), shape_(shape), strides_(strides) {
     for (int axis = 0; axis < Rank; ++axis) check(shape[axis] >= 0, "TensorView", "shape", shape[axis], ">= 0");
@@ -71,11 +74,17 @@ class TensorView {
     }
   }
 
+  /// The element whose indices are all 0.
   T* data() const { return data_; }
+  /// The length of every axis.
   const Shape<Rank>& shape() const { return shape_; }
+  /// The stride of every axis, in elements.
   const Shape<Rank>& strides() const { return strides_; }
+  /// The length of one axis.
   Index shape(int axis) const { return shape_[axis]; }
+  /// The stride of one axis, in elements.
   Index stride(int axis) const { return strides_[axis]; }
+  /// Number of elements.
   Index size() const { return num_elements<Rank>(shape_); }
 
   /// The element at one index per axis. Bounds are the caller's affair (asserted in debug builds).
@@ -121,6 +130,7 @@ class TensorView {
     return {data_, shape, strides};
   }
 
+  /// Exchanges two axes.
   /// Errors of this and the next two: std::invalid_argument for an axis or index that the view does not have.
   TensorView swap_axes(int a, int b) const {
     check_axis("swap_axes", a);
@@ -166,12 +176,14 @@ class TensorView {
   Shape<Rank> strides_{};
 };
 
+/// A view whose elements may only be read.
 template <class T, int Rank>
 using ConstTensorView = TensorView<const T, Rank>;
 
-/// The views that nearly everything takes.
+/// Floats to be written: the views that nearly everything takes.
 template <int Rank>
 using View = TensorView<float, Rank>;
+/// Floats to be read.
 template <int Rank>
 using CView = TensorView<const float, Rank>;
 

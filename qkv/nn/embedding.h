@@ -11,7 +11,9 @@ namespace qkv {
 struct Embedding {
   Tensor<float, 2> weight;  ///< [vocab_size, embed_dim]
 
+  /// How many ids there are.
   Index vocab_size() const { return weight.shape(0); }
+  /// Width of a vector.
   Index embed_dim() const { return weight.shape(1); }
 };
 

@@ -6,9 +6,9 @@ namespace qkv {
 
 /// Two linear layers with an activation between: y = down_proj(activation(up_proj(x))).
 struct FeedForward {
-  Linear up_proj;    ///< weight [ffn_dim, embed_dim]
-  Linear down_proj;  ///< weight [embed_dim, ffn_dim]
-  Activation activation = Activation::kGeluErf;
+  Linear up_proj;                                ///< weight [ffn_dim, embed_dim]
+  Linear down_proj;                              ///< weight [embed_dim, ffn_dim]
+  Activation activation = Activation::kGeluErf;  ///< between the two
 };
 
 /// Applies the layer to every position.

@@ -11,10 +11,11 @@
 
 namespace qkv {
 
+/// Sizes of a new Linear.
 struct LinearShape {
-  Index in_dim = 0;
-  Index out_dim = 0;
-  bool bias = true;
+  Index in_dim = 0;   ///< width of what it reads
+  Index out_dim = 0;  ///< width of what it gives
+  bool bias = true;   ///< whether it has one
 };
 
 /// A linear layer as PyTorch initialises nn.Linear: weight and bias uniform in [-bound, bound], bound = 1/sqrt(in_dim).
@@ -26,8 +27,8 @@ Linear make_linear(const LinearShape& shape, RandomStream& random);
 ///   d2l MultiHeadAttention         {.embed_dim = num_hiddens, .num_heads, .query_dim = query_size, ..., .bias = false}
 ///   SelfAttention (README, A)      {.embed_dim = hidden_size, .num_heads, .query_dim = input_size, .out_proj = false}
 struct MultiHeadAttentionShape {
-  Index embed_dim = 0;  ///< Width of all heads together, and of the result.
-  Index num_heads = 1;
+  Index embed_dim = 0;                               ///< Width of all heads together, and of the result.
+  Index num_heads = 1;                               ///< Query heads.
   std::optional<Index> num_kv_heads = std::nullopt;  ///< Absent: num_heads.
   std::optional<Index> query_dim = std::nullopt;     ///< Width of the query. Absent: embed_dim.
   std::optional<Index> key_dim = std::nullopt;       ///< Width of the key. Absent: that of the query.
@@ -39,7 +40,7 @@ struct MultiHeadAttentionShape {
   bool out_proj = true;                            ///< Without it the merged heads are the result.
   /// With kSplitThenProject each projection reads one of the slices into which its input is cut.
   HeadSplit head_split = HeadSplit::kProjectThenSplit;
-  double dropout = 0;
+  double dropout = 0;  ///< Probability of dropping a weight, in training runs only.
 };
 
 /// Multi-head attention whose projections are initialised as by make_linear(); its scoring is the scaled dot product.
@@ -48,9 +49,10 @@ struct MultiHeadAttentionShape {
 ///   embed_dim where head_dim is absent, and the number of heads the width of each input that is cut into slices.
 MultiHeadAttention make_multi_head_attention(const MultiHeadAttentionShape& shape, RandomStream& random);
 
+/// Sizes of the network of additive scoring.
 struct AdditiveShape {
-  Index hidden_dim = 0;
-  Index head_dim = 0;
+  Index hidden_dim = 0;                            ///< Hidden units.
+  Index head_dim = 0;                              ///< Of the queries.
   std::optional<Index> k_head_dim = std::nullopt;  ///< Absent: head_dim.
 };
 

@@ -15,7 +15,9 @@ struct LinearView {
   CView<2> weight;                              ///< [out_dim, in_dim], last axis: stride 1
   std::optional<CView<1>> bias = std::nullopt;  ///< [out_dim], stride 1
 
+  /// Width of what it reads.
   Index in_dim() const { return weight.shape(1); }
+  /// Width of what it gives.
   Index out_dim() const { return weight.shape(0); }
 
   /// The layer that computes outputs begin .. end-1 only.
@@ -31,13 +33,18 @@ struct Linear {
   Tensor<float, 2> weight;                              ///< [out_dim, in_dim]
   std::optional<Tensor<float, 1>> bias = std::nullopt;  ///< [out_dim]
 
+  /// Width of what it reads.
   Index in_dim() const { return weight.shape(1); }
+  /// Width of what it gives.
   Index out_dim() const { return weight.shape(0); }
 
+  /// Its parameters, borrowed. Where a LinearView is expected, the layer itself will do.
+  /// @{
   LinearView view() const {
     return {.weight = weight, .bias = bias ? std::optional<CView<1>>(bias->view()) : std::nullopt};
   }
   operator LinearView() const { return view(); }  // NOLINT(google-explicit-constructor)
+  /// @}
 };
 
 /// Applies the layer to every position.

@@ -24,25 +24,32 @@ namespace qkv {
 /// BertModel, "encoder.layer.N." as prefix, which holds more than attention (LoadOptions::allow_extra).
 enum class MhaNames { kOurs, kPytorch, kD2l, kQueryLayer, kBert };
 
-/// What stands before .weight and .bias of the four projections. Errors: std::invalid_argument for kPytorch, whose
-/// names are not made so.
+/// What stands before .weight and .bias of the four projections.
 struct ProjectionNames {
-  std::string q_proj, k_proj, v_proj;
+  std::string q_proj;    ///< "W_q"
+  std::string k_proj;    ///< "W_k"
+  std::string v_proj;    ///< "W_v"
   std::string out_proj;  ///< Empty: there is none.
 };
+
+/// The names of one kind. Errors: std::invalid_argument for kPytorch, whose names are not made so.
 ProjectionNames projection_names(MhaNames names);
 
 /// The parameters of a layer under those names.
 /// Errors: std::invalid_argument if they cannot hold the layer: additive scoring or kSplitThenProject, but for kOurs;
 ///   kQueryLayer with an out_proj; kPytorch without one, where query, heads and result are not all of one width, or
 ///   with a bias in some projections only.
+/// @{
 std::vector<Parameter<float>> parameters(MultiHeadAttention& layer, MhaNames names, const std::string& prefix = "");
 std::vector<Parameter<const float>> parameters(const MultiHeadAttention& layer, MhaNames names,
                                                const std::string& prefix = "");
+/// @}
 
 /// As load_state_dict() and state_dict() of any layer, under those names. A round trip changes no bit.
+/// @{
 void load_state_dict(MultiHeadAttention& layer, MhaNames names, const StateDict& state,
                      const LoadOptions& options = {});
 StateDict state_dict(const MultiHeadAttention& layer, MhaNames names, const std::string& prefix = "");
+/// @}
 
 }  // namespace qkv

@@ -34,25 +34,27 @@ enum class HeadSplit { kProjectThenSplit, kSplitThenProject };
 /// head_dim need not be the width of anything. With kSplitThenProject the widths are those of one slice, width /
 /// num_heads for q_proj and width / num_kv_heads for k_proj and v_proj, and rows h * head_dim .. are head h's matrix.
 struct MultiHeadAttention {
-  Linear q_proj, k_proj, v_proj;
+  Linear q_proj;  ///< of the query
+  Linear k_proj;  ///< of the key
+  Linear v_proj;  ///< of the value
   /// weight [embed_dim, num_heads * v_head_dim]; absent: the merged heads are the result.
   std::optional<Linear> out_proj = std::nullopt;
-  Index num_heads = 1;
+  Index num_heads = 1;  ///< query heads
   /// Divides num_heads; absent: num_heads.
   std::optional<Index> num_kv_heads = std::nullopt;
-  HeadSplit head_split = HeadSplit::kProjectThenSplit;
-  LayerScoring scoring = DotScoring{};
+  HeadSplit head_split = HeadSplit::kProjectThenSplit;  ///< what each head reads
+  LayerScoring scoring = DotScoring{};                  ///< how a query and a key are compared
   /// Probability of dropping an attention weight, in training runs only.
   double dropout = 0;
 };
 
 /// What may differ from call to call; the fields mean what they mean in AttentionOptions. Borrows what it points to.
 struct MultiHeadAttentionOptions {
-  std::optional<double> scale = std::nullopt;
-  std::optional<double> softcap = std::nullopt;
-  std::optional<CView<4>> attn_bias = std::nullopt;
-  Mask mask = {};
-  Observe observe = {};
+  std::optional<double> scale = std::nullopt;        ///< multiplier of the score
+  std::optional<double> softcap = std::nullopt;      ///< tanh cap of the scores
+  std::optional<CView<4>> attn_bias = std::nullopt;  ///< added to the scores
+  Mask mask = {};                                    ///< which keys a query may see
+  Observe observe = {};                              ///< what to return beside `out`
 };
 
 /// A tensor that Observe did not ask for is empty.

@@ -14,6 +14,7 @@ struct LayerNorm {
   std::optional<Tensor<float, 1>> bias = std::nullopt;  ///< [embed_dim]
   double eps = 1e-5;                                    ///< PyTorch's default; BERT has 1e-12
 
+  /// Width of what it normalises.
   Index embed_dim() const { return weight.shape(0); }
 };
 

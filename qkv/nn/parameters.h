@@ -76,13 +76,13 @@ void for_each_parameter(Layer& layer, const Visit& visit, const std::string& pre
 /// layer.
 template <class T>
 struct Parameter {
-  std::string name;
-  std::vector<Index> shape;
-  T* values;  ///< Packed, row-major.
+  std::string name;          ///< In a state dict.
+  std::vector<Index> shape;  ///< The length of every axis.
+  T* values;                 ///< Packed, row-major.
   /// The tensor `name` of a state dict is num_parts parameters of this shape, one below the other; this is number
   /// `part`.
   Index part = 0;
-  Index num_parts = 1;
+  Index num_parts = 1;  ///< See `part`.
 };
 
 /// The parameters of a layer as a list, in the order of for_each_parameter().

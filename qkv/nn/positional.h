@@ -11,7 +11,9 @@ struct PositionalEncoding {
   Tensor<float, 2> weight;  ///< [max_len, embed_dim]
   bool learned = true;      ///< Whether training changes the weight and state dicts hold it.
 
+  /// How many positions there are.
   Index max_len() const { return weight.shape(0); }
+  /// Width of a vector.
   Index embed_dim() const { return weight.shape(1); }
 };
 

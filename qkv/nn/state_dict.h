@@ -8,6 +8,7 @@
 
 namespace qkv {
 
+/// How much of a state dict belongs to a layer.
 struct LoadOptions {
   /// What stands before every name, its dot included: "encoder.layer.0.". Entries that do not begin with it are not
   /// looked at.
@@ -28,9 +29,11 @@ template <class Layer>
 StateDict state_dict(const Layer& layer, const std::string& prefix = "");
 
 /// The same for a list of parameters, be it of several layers or under other names; they have their prefixes already.
+/// @{
 void load_parameters(std::span<const Parameter<float>> parameters, const StateDict& state,
                      const LoadOptions& options = {});
 StateDict save_parameters(std::span<const Parameter<const float>> parameters);
+/// @}
 
 template <class Layer>
 void load_state_dict(Layer& layer, const StateDict& state, const LoadOptions& options) {

@@ -13,11 +13,11 @@ enum class NormPlacement { kPost, kPre };
 
 /// One transformer block: self-attention and feed-forward, each with a residual connection and a layer norm.
 struct TransformerBlock {
-  MultiHeadAttention attention;
-  LayerNorm attention_norm;
-  FeedForward feed_forward;
-  LayerNorm feed_forward_norm;
-  NormPlacement norm_placement = NormPlacement::kPost;
+  MultiHeadAttention attention;                         ///< self-attention
+  LayerNorm attention_norm;                             ///< the norm that goes with it
+  FeedForward feed_forward;                             ///< of each position for itself
+  LayerNorm feed_forward_norm;                          ///< the norm that goes with it
+  NormPlacement norm_placement = NormPlacement::kPost;  ///< of both norms
 };
 
 /// Applies the block.
