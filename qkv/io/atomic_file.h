@@ -17,6 +17,7 @@ namespace qkv {
 ///   and a file without write permission.
 class AtomicFile {
  public:
+  /// Opens the hidden file.
   explicit AtomicFile(const std::string& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;

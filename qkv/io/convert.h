@@ -39,19 +39,20 @@ void convert_to_f32(FloatFormat format, std::endian order, const std::byte* from
 
 /// The formats of whole numbers that files hold. A bool is a byte that is 0 or 1.
 struct IntegerFormat {
+  /// What the bits mean.
   enum class Kind { kBool, kSigned, kUnsigned };
-  Kind kind;
+  Kind kind;    ///< Two's complement if signed.
   Index bytes;  ///< 1, 2, 4 or 8.
 };
 
 /// Packed whole numbers in a file, and what an error calls them.
 struct StoredIntegers {
-  IntegerFormat format;
-  std::endian order;
+  IntegerFormat format;   ///< Of each number.
+  std::endian order;      ///< Of the bytes of each number.
   const std::byte* from;  ///< At any alignment.
-  Index count;
-  std::string function;  ///< Who was asked: "NpyFile::to_index".
-  std::string name;      ///< What they are: the path of the file, the tensor.
+  Index count;            ///< How many numbers.
+  std::string function;   ///< Who was asked: "NpyFile::to_index".
+  std::string name;       ///< What they are: the path of the file, the tensor.
 };
 
 /// Errors: std::invalid_argument for a value >= 2^63.

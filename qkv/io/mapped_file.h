@@ -15,10 +15,12 @@ namespace qkv {
 ///   Opening never waits, not even for a named pipe without a writer.
 class MappedFile {
  public:
+  /// Opens and maps the file.
   explicit MappedFile(const std::string& path);
 
+  /// The file, as the caller named it.
   const std::string& path() const { return path_; }
-  /// Valid as long as this object, or the one it was moved into.
+  /// The whole file. Valid as long as this object, or the one it was moved into.
   std::span<const std::byte> bytes() const { return {map_.get(), map_ ? map_.get_deleter().size : 0}; }
 
  private:

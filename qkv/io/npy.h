@@ -22,12 +22,16 @@ namespace qkv {
 /// Threads: const, so one object may serve many threads.
 class NpyFile {
  public:
+  /// Opens the file and checks its header.
   explicit NpyFile(const std::string& path);
 
+  /// The file, as the caller named it.
   const std::string& path() const { return file_.path(); }
   /// The dtype as the file spells it: "<f4".
   const std::string& descr() const { return header_.descr; }
+  /// The length of every axis.
   const std::vector<Index>& shape() const { return header_.shape; }
+  /// Whether the first axis varies fastest in the file.
   bool fortran_order() const { return header_.fortran_order; }
 
   /// f2 and f4 exactly, f8 rounded to nearest even. Errors: std::invalid_argument for another dtype.

@@ -26,17 +26,21 @@ namespace qkv {
 /// Source: https://github.com/huggingface/safetensors, section "Format".
 class SafetensorsFile {
  public:
+  /// Opens the file and checks its header.
   explicit SafetensorsFile(const std::string& path);
 
+  /// The file, as the caller named it.
   const std::string& path() const { return file_.path(); }
   /// Every tensor, in the order of the data.
   const std::vector<SafetensorsInfo>& tensors() const { return tensors_; }
   /// Every name, in the order of the data.
   std::vector<std::string> names() const;
+  /// Whether there is a tensor of this name.
   bool contains(const std::string& name) const { return index_.contains(name); }
   /// The free text of the header's __metadata__; empty if there is none.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
+  /// What the header says of a tensor.
   /// Errors of these and of the loads: std::out_of_range for a name that the file does not hold.
   const SafetensorsInfo& info(const std::string& name) const;
   /// The raw little-endian values, at whatever alignment the file gives them; valid as long as this object.

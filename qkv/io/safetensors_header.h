@@ -22,13 +22,14 @@ inline constexpr std::uint64_t kMaxSafetensorsHeader = 100'000'000;
 
 /// What the header of a safetensors file says of one tensor.
 struct SafetensorsInfo {
-  std::string name;
-  std::string dtype;  ///< As the format spells it: "F32", "BF16", "I64", ...
-  std::vector<Index> shape;
-  Index begin = 0;  ///< First byte, counted from the start of the file.
-  Index end = 0;    ///< One past the last byte.
+  std::string name;          ///< Unique in its file.
+  std::string dtype;         ///< As the format spells it: "F32", "BF16", "I64", ...
+  std::vector<Index> shape;  ///< The length of every axis; empty: one value.
+  Index begin = 0;           ///< First byte, counted from the start of the file.
+  Index end = 0;             ///< One past the last byte.
 };
 
+/// What the header of a safetensors file says.
 struct SafetensorsHeader {
   std::vector<SafetensorsInfo> tensors;         ///< In the order of the data.
   std::map<std::string, std::string> metadata;  ///< The free text of __metadata__.

@@ -13,9 +13,9 @@ namespace qkv {
 
 /// One tensor to be written. Borrows its values, packed and row-major.
 struct SafetensorsEntry {
-  std::string name;
-  std::vector<Index> shape;  ///< Empty: one value.
-  std::span<const float> values;
+  std::string name;               ///< Unique in its file.
+  std::vector<Index> shape;       ///< Empty: one value.
+  std::span<const float> values;  ///< As many as the shape says.
 };
 
 /// Writes tensors of dtype F32 as a safetensors file; whole or not at all, as AtomicFile says.
@@ -29,10 +29,12 @@ struct SafetensorsEntry {
 ///   metadata that is not UTF-8, for a shape that is not that of the values or has more than kMaxRank lengths, and for
 ///   a header above the format's limit of 100 MB. IoError.
 /// Source: https://github.com/huggingface/safetensors, section "Format".
+/// @{
 void write_safetensors(const std::string& path, std::span<const SafetensorsEntry> tensors,
                        const std::map<std::string, std::string>& metadata = {});
 void write_safetensors(const std::string& path, const StateDict& tensors,
                        const std::map<std::string, std::string>& metadata = {});
+/// @}
 
 /// The same into a file that the caller commits, for several files that shall appear together.
 void write_safetensors(AtomicFile& file, std::span<const SafetensorsEntry> tensors,

@@ -16,12 +16,12 @@ namespace qkv {
 
 /// A BERT encoder: the sum of three embeddings, normalised, then a stack of post-norm blocks.
 struct Bert {
-  BertConfig config;
-  Embedding token_embedding;       ///< [vocab_size, embed_dim]
-  Embedding position_embedding;    ///< [max_positions, embed_dim]
-  Embedding token_type_embedding;  ///< [num_token_types, embed_dim]
-  LayerNorm embedding_norm;
-  std::vector<TransformerBlock> blocks;
+  BertConfig config;                     ///< its sizes
+  Embedding token_embedding;             ///< [vocab_size, embed_dim]
+  Embedding position_embedding;          ///< [max_positions, embed_dim]
+  Embedding token_type_embedding;        ///< [num_token_types, embed_dim]
+  LayerNorm embedding_norm;              ///< of the sum of the three
+  std::vector<TransformerBlock> blocks;  ///< [num_blocks]
 };
 
 /// What a run returns beside its last hidden state, and what it is told beside the tokens. Borrows what it points to.
@@ -31,9 +31,10 @@ struct BertOptions {
   /// Which sentence each token belongs to, [batch, len]; absent: all 0.
   std::optional<TensorView<const std::int32_t, 2>> token_types = std::nullopt;
   bool hidden_states = false;  ///< every one, not only the last
-  bool attn_weights = false;
+  bool attn_weights = false;   ///< those of every block and head
 };
 
+/// What a run returns.
 struct BertOutput {
   /// [batch, len, embed_dim]: the last one or, if asked for, num_blocks + 1 of them: the embeddings, then what each
   /// block makes of the one before.

@@ -9,14 +9,14 @@ namespace qkv {
 
 /// What config.json says of a model of type `bert`, in our words (the file's in brackets).
 struct BertConfig {
-  Index vocab_size = 0;       ///< [vocab_size]
-  Index embed_dim = 0;        ///< [hidden_size]
-  Index num_blocks = 0;       ///< [num_hidden_layers]
-  Index num_heads = 0;        ///< [num_attention_heads]; divides embed_dim
-  Index ffn_dim = 0;          ///< [intermediate_size]
-  Index max_positions = 0;    ///< [max_position_embeddings]: the most tokens of one sequence
-  Index num_token_types = 2;  ///< [type_vocab_size]
-  double layer_norm_eps = 1e-12;
+  Index vocab_size = 0;                          ///< [vocab_size]
+  Index embed_dim = 0;                           ///< [hidden_size]
+  Index num_blocks = 0;                          ///< [num_hidden_layers]
+  Index num_heads = 0;                           ///< [num_attention_heads]; divides embed_dim
+  Index ffn_dim = 0;                             ///< [intermediate_size]
+  Index max_positions = 0;                       ///< [max_position_embeddings]: the most tokens of one sequence
+  Index num_token_types = 2;                     ///< [type_vocab_size]
+  double layer_norm_eps = 1e-12;                 ///< [layer_norm_eps]
   Activation activation = Activation::kGeluErf;  ///< [hidden_act]
 };
 

@@ -10,9 +10,9 @@ namespace qkv {
 
 /// A model with everything that its folder says about it.
 struct LoadedModel {
-  std::string name;  ///< the folder's own name
-  AnyModel model;
-  Tokenizer tokenizer;
+  std::string name;          ///< the folder's own name
+  AnyModel model;            ///< weights and sizes
+  Tokenizer tokenizer;       ///< text to the ids that the model reads
   SentenceOptions sentence;  ///< how its hidden states become a sentence embedding
 };
 

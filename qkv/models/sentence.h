@@ -9,6 +9,7 @@
 
 namespace qkv {
 
+/// What embed_sentences() returns.
 struct SentenceEmbeddings {
   Tensor<float, 2> vectors;      ///< [sentences, embed_dim]
   std::vector<Index> truncated;  ///< numbers of the sentences that were cut, rising, counted from 0

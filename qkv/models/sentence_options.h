@@ -15,9 +15,9 @@ enum class Pooling {
 
 /// How a model of the sentence-transformers library makes a sentence embedding.
 struct SentenceOptions {
-  Pooling pooling = Pooling::kMean;
-  bool normalize = false;  ///< divide by the L2 norm
-  Index max_tokens = 0;    ///< longer sentences are cut, special tokens counted
+  Pooling pooling = Pooling::kMean;  ///< many vectors to one
+  bool normalize = false;            ///< divide by the L2 norm
+  Index max_tokens = 0;              ///< longer sentences are cut, special tokens counted
 };
 
 /// Reads modules.json of a folder and what it names: sentence_bert_config.json (max_seq_length) and the pooling

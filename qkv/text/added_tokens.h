@@ -13,7 +13,7 @@ namespace qkv {
 
 /// A token that is looked for in the text itself, before words are cut. The fields are those of tokenizer.json.
 struct AddedToken {
-  std::int32_t id = 0;
+  std::int32_t id = 0;       ///< what the model reads
   std::string content;       ///< valid UTF-8
   bool single_word = false;  ///< only where no letter, digit or mark touches it
   bool lstrip = false;       ///< takes the white space before it along
@@ -24,8 +24,8 @@ struct AddedToken {
 
 /// A stretch of text: an added token, or, where `added` is null, text still to be cut.
 struct TextPart {
-  std::span<const AlignedChar> text;
-  const AddedToken* added = nullptr;
+  std::span<const AlignedChar> text;  ///< its characters
+  const AddedToken* added = nullptr;  ///< borrowed from the finder; null: text
 };
 
 /// A set of added tokens that are searched together.

@@ -13,7 +13,7 @@ struct BertNormalizer {
   bool clean_text = true;             ///< control characters go, every kind of white space becomes a blank
   bool handle_chinese_chars = true;   ///< blanks around every ideograph, which makes each a word
   std::optional<bool> strip_accents;  ///< absent: as `lowercase`
-  bool lowercase = true;
+  bool lowercase = true;              ///< every letter becomes a small one
 };
 
 /// Applies the normaliser: clean, space ideographs, decompose (NFD) and strip accents, lower-case, in this order.

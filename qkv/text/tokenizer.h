@@ -16,7 +16,7 @@ namespace qkv {
 
 /// A text as a model reads it. All vectors have one entry per token.
 struct Encoding {
-  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> ids;    ///< what the model reads
   std::vector<std::string> tokens;  ///< "##ing" with its prefix, [UNK] for an unknown word
   std::vector<ByteRange>
       offsets;  ///< the bytes of the input that the token stands for; 0, 0 if it was put around the text
@@ -25,9 +25,11 @@ struct Encoding {
   /// or an added token is a word of its own. Absent where the token was put around the text.
   std::vector<std::optional<Index>> word_indices;
 
+  /// Number of tokens.
   Index size() const { return static_cast<Index>(ids.size()); }
 };
 
+/// What may differ from text to text.
 struct EncodeOptions {
   /// Whether special tokens typed in the text, such as [MASK], become that token. False for text from strangers: then
   /// they are cut like any other text.
@@ -38,11 +40,11 @@ struct EncodeOptions {
 struct TokenizerParts {
   Vocab vocab;         ///< the pieces of words; most special tokens are among them
   Vocab extra_tokens;  ///< the added tokens that `vocab` lacks: their ids follow its ids, and no word is cut into them
-  BertNormalizer normalizer;
-  WordPiece word_piece;
-  std::vector<AddedToken> added_tokens;
-  std::vector<std::int32_t> before;  ///< ids put before every text: [CLS]
-  std::vector<std::int32_t> after;   ///< ids put after every text: [SEP]
+  BertNormalizer normalizer;             ///< what is done to the text first
+  WordPiece word_piece;                  ///< how words are cut
+  std::vector<AddedToken> added_tokens;  ///< looked for before words are cut
+  std::vector<std::int32_t> before;      ///< ids put before every text: [CLS]
+  std::vector<std::int32_t> after;       ///< ids put after every text: [SEP]
 };
 
 /// The id of a token of either vocabulary, or nothing.
@@ -67,6 +69,7 @@ class Tokenizer {
   /// Source: Devlin et al., arXiv:1810.04805.
   Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
 
+  /// The id of a token, or nothing.
   std::optional<std::int32_t> id_of(std::string_view token) const { return find_id(parts_, token); }
   /// Errors: std::out_of_range unless 0 <= id < vocab_size().
   const std::string& token_of(std::int32_t id) const;

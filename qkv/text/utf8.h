@@ -11,20 +11,23 @@ namespace qkv {
 
 /// Bytes [begin, end) of a text.
 struct ByteRange {
-  Index begin = 0;
-  Index end = 0;
+  Index begin = 0;  ///< the first byte
+  Index end = 0;    ///< one past the last
 
+  /// Field by field.
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
 /// A character and the bytes of the input it comes from. Normalisation changes the character, never what it came from.
 struct AlignedChar {
-  char32_t code_point = 0;
-  ByteRange source;
+  char32_t code_point = 0;  ///< in Unicode
+  ByteRange source;         ///< in the input
 
+  /// Field by field.
   friend bool operator==(const AlignedChar&, const AlignedChar&) = default;
 };
 
+/// A text that remembers where it came from.
 using AlignedText = std::vector<AlignedChar>;
 
 /// The characters of a UTF-8 text, each with its own bytes as source. NUL bytes are characters like any other.

@@ -14,12 +14,15 @@ namespace qkv {
 /// The tokens of a model: strings with ids 0 .. size-1.
 class Vocab {
  public:
+  /// No tokens.
   Vocab() = default;
   /// The id of a token is its place. An empty string is an id without a token: no text gives it.
   /// Errors: std::invalid_argument for a token that is there twice.
   explicit Vocab(std::vector<std::string> tokens);
 
+  /// Number of ids.
   Index size() const { return static_cast<Index>(tokens_.size()); }
+  /// The id of a token, or nothing.
   std::optional<std::int32_t> id_of(std::string_view token) const;
   /// Errors: std::out_of_range unless 0 <= id < size().
   const std::string& token_of(std::int32_t id) const;

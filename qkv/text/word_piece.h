@@ -19,10 +19,11 @@ struct WordPiece {
 
 /// A token and the characters [begin, end) of the word that it stands for.
 struct Piece {
-  std::int32_t id = 0;
-  Index begin = 0;
-  Index end = 0;
+  std::int32_t id = 0;  ///< of the token
+  Index begin = 0;      ///< its first character
+  Index end = 0;        ///< one past the last
 
+  /// Field by field.
   friend bool operator==(const Piece&, const Piece&) = default;
 };
 
