@@ -3,7 +3,6 @@
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import subprocess
 
@@ -25,11 +24,6 @@ def build_and_run(run, project, folder, *options, components=COMPONENTS):
     run("cmake", "--build", folder)
     for component in components:
         run(folder / f"use_{component}", cwd=folder)
-
-
-def pkg_config(run, prefix, *arguments):
-    environment = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib" / "pkgconfig"))
-    return shlex.split(run("pkg-config", *arguments, env=environment))
 
 
 @pytest.fixture
@@ -86,10 +80,10 @@ def test_find_package_takes_only_the_same_minor_version(run, static_prefix, want
 
 
 @pytest.mark.parametrize("kind", ["static", "shared"])
-def test_pkg_config(run, kind, tmp_path, request):
+def test_pkg_config(run, pkg_config, kind, tmp_path, request):
     prefix = request.getfixturevalue(f"{kind}_prefix")
     for component in ("attention", "models"):
-        flags = pkg_config(run, prefix, "--cflags", "--libs", f"qkv-{component}")
+        flags = pkg_config(prefix, "--cflags", "--libs", f"qkv-{component}")
         program = tmp_path / component
         run("g++", "-std=c++20", HERE / f"use_{component}.cc", "-o", program, *flags)
         run(program, cwd=tmp_path, env=dict(os.environ, LD_LIBRARY_PATH=str(prefix / "lib")))

@@ -1,16 +1,19 @@
-"""qkv installed into a folder and then moved, static and shared, for the tests of this folder.
+"""What tests in several folders share: an installed qkv, static and shared, and the blocks of a page of the docs.
 
-They need the libraries that `make build` leaves in build/release (QKV_BUILD names another build folder).
+qkv is installed into a folder and then moved. That needs the libraries that `make build` leaves in build/release
+(QKV_BUILD names another build folder).
 """
 
 import os
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = pathlib.Path(os.environ.get("QKV_BUILD", ROOT / "build" / "release"))
 if shutil.which("ccache"):
     os.environ["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"  # cmake takes its default from here
@@ -26,6 +29,27 @@ def run_command(*command, **options):
 @pytest.fixture(scope="session")
 def run():
     return run_command
+
+
+@pytest.fixture(scope="session")
+def blocks():
+    """blocks(PAGE, LANGUAGE): the fenced blocks of a page in the repository, in order."""
+
+    def find(page, language):
+        return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def pkg_config():
+    """pkg_config(PREFIX, ARGUMENTS...): what it says of the qkv that is installed there, as a list."""
+
+    def ask(prefix, *arguments):
+        environment = dict(os.environ, PKG_CONFIG_PATH=str(prefix / "lib" / "pkgconfig"))
+        return shlex.split(run_command("pkg-config", *arguments, env=environment))
+
+    return ask
 
 
 def move(prefix):
