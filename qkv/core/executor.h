@@ -19,7 +19,7 @@ class FunctionRef<Result(Args...)> {
   /// Borrows `callable`, which has to outlive the call that it is passed to.
   template <class Callable>
   requires(!std::is_same_v<std::remove_cvref_t<Callable>, FunctionRef>)
-      FunctionRef(Callable&& callable)  // NOLINT(google-explicit-constructor)
+      FunctionRef(Callable&& callable)  // NOLINT(*-explicit-constructor,*-reference-overload)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* object, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<Callable>*>(object))(std::forward<Args>(args)...);
