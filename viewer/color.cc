@@ -31,7 +31,7 @@ double luminance(Rgb color) {
 }
 
 Rgb between(const std::array<Rgb, 5>& stops, double at) {
-  const double place = at * (stops.size() - 1);
+  const double place = at * static_cast<double>(stops.size() - 1);
   const auto below = std::min(static_cast<std::size_t>(place), stops.size() - 2);
   const double part = place - static_cast<double>(below);
   const auto mix = [&](std::uint8_t Rgb::*channel) {

@@ -96,7 +96,8 @@ std::string column_labels(const Grid& grid, const std::string& margin) {
       tens += pad_left(j < kTickEvery ? "" : number.substr(0, 1), 2);
       ones += pad_left(number.substr(number.size() - 1), 2);
     } else if (j % kTickEvery == 0) {
-      ones = pad_right(ones, static_cast<Index>(margin.size()) + j) + number;
+      ones = pad_right(ones, static_cast<Index>(margin.size()) + j);
+      ones += number;
     }
   }
   const bool has_tens = grid.cell_width == 2 && grid.columns() > kTickEvery;
