@@ -11,6 +11,8 @@ PYTHON := .venv/bin/python
 PYTEST := QKV_BINARY="$(CURDIR)/$(QKV)" $(PYTHON) -B -m pytest -q -p no:cacheprovider --import-mode=importlib
 # Asked in the recipe, since the recipe's first line may be what installs ccache.
 CCACHE := $$(command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+# ccache caches files with a precompiled header only if told that their macros and times may differ.
+export CCACHE_SLOPPINESS := pch_defines,time_macros
 EACH_CPP_FILE := find qkv viewer cli tests examples \( -name '*.h' -o -name '*.cc' \) -print0 | xargs -0 -r
 SENTENCE := The animal didn't cross the street because it was too
 
