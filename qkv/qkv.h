@@ -5,6 +5,7 @@
 #include "qkv/attention/attention.h"
 #include "qkv/core/error.h"
 #include "qkv/core/executor.h"
+#include "qkv/core/in_quotes.h"
 #include "qkv/core/random.h"
 #include "qkv/core/tensor.h"
 #include "qkv/core/tensor_values.h"
@@ -29,7 +30,6 @@
 #endif
 
 #if __has_include("qkv/io/safetensors.h")
-#include "qkv/io/in_quotes.h"
 #include "qkv/io/npy.h"
 #include "qkv/io/safetensors.h"
 #include "qkv/io/safetensors_writer.h"

@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "qkv/core": set(),
     "qkv/kernels": CORE,
     "qkv/io": CORE,
-    "qkv/text": CORE,
+    "qkv/text": CORE | {"qkv/io"},
     "qkv/attention": ATTENTION,
     "qkv/nn": NN,
     "qkv/models": MODELS,
@@ -36,7 +36,7 @@ OUTSIDE = ("tests", "bench", "fuzz", "examples")
 LIBRARIES = (
     ("Highway", re.compile(r"hwy/"), ("qkv/kernels/", "tests/kernels/", "bench/")),
     ("oneTBB", re.compile(r"(oneapi/)?tbb[/.]"), ("qkv/core/executor.cc",)),
-    ("nlohmann-json", re.compile(r"nlohmann/"), ("qkv/io/", "qkv/text/", "qkv/models/", "viewer/", "cli/", "tests/")),
+    ("nlohmann-json", re.compile(r"nlohmann/"), ("qkv/io/", "qkv/text/", "viewer/", "cli/", "tests/")),
     ("utf8proc", re.compile(r"utf8proc"), ("qkv/text/", "viewer/", "tests/text/")),
     ("CLI11", re.compile(r"CLI/"), ("cli/",)),
     ("Eigen", re.compile(r"Eigen/"), ("qkv/eigen.h", "tests/", "bench/", "examples/")),

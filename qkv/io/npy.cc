@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "qkv/core/check.h"
+#include "qkv/core/in_quotes.h"
 #include "qkv/io/atomic_file.h"
 #include "qkv/io/convert.h"
-#include "qkv/io/in_quotes.h"
 
 namespace qkv {
 

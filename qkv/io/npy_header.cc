@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "qkv/core/error.h"
+#include "qkv/core/in_quotes.h"
 #include "qkv/core/tensor_values.h"
 #include "qkv/io/convert.h"
-#include "qkv/io/in_quotes.h"
 
 namespace qkv {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "qkv/core/check.h"
+#include "qkv/core/in_quotes.h"
 #include "qkv/io/convert.h"
-#include "qkv/io/in_quotes.h"
 
 namespace qkv {
 

@@ -4,15 +4,15 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "qkv/core/error.h"
+#include "qkv/core/in_quotes.h"
 #include "qkv/core/tensor_values.h"
-#include "qkv/io/in_quotes.h"
+#include "qkv/io/tracked_byte.h"
 
 namespace qkv {
 
@@ -69,26 +69,6 @@ const Dtype* find_dtype(std::string_view name) {
   const auto* found = std::ranges::find(kDtypes, name, &Dtype::name);
   return found == kDtypes.end() ? nullptr : found;
 }
-
-// Hands the header to the JSON parser and records how far it has read, because the parser's events carry no position.
-struct TrackedByte {
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  const char* at;
-  const char** furthest;
-
-  const char& operator*() const { return *at; }
-  TrackedByte& operator++() {
-    *furthest = ++at;
-    return *this;
-  }
-  bool operator==(const TrackedByte& other) const { return at == other.at; }
-  bool operator!=(const TrackedByte& other) const { return at != other.at; }
-};
 
 // Receives the parser's events and builds the header. Every event that the format has no place for is an error, so
 // the depth of the JSON never passes three: header, entry, shape.

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "qkv/core/error.h"
-#include "qkv/io/in_quotes.h"
+#include "qkv/core/in_quotes.h"
 #include "qkv/models/bert.h"
 #include "qkv/nn/mha_names.h"
 

@@ -3,7 +3,8 @@
 #include <array>
 #include <string_view>
 
-#include "qkv/models/json_file.h"
+#include "qkv/core/in_quotes.h"
+#include "qkv/text/json_file.h"
 
 namespace qkv {
 
@@ -23,50 +24,53 @@ constexpr std::array kActivations = {
     ActivationName{"relu", Activation::kRelu},
 };
 
-Activation parse_activation(const JsonFields& fields) {
-  const std::string name = fields.text("hidden_act", "gelu");
+Activation parse_activation(const JsonNode& root) {
+  const std::string name = get_string_or(root, "hidden_act", "gelu");
   std::string expected;
   for (const auto& known : kActivations) {
     if (known.name == name) return known.activation;
-    expected += (expected.empty() ? "" : ", ") + std::string(known.name);
+    expected += (expected.empty() ? "one of " : ", ") + std::string(known.name);
   }
-  fields.fail("hidden_act", "got " + to_message(name) + ", expected one of " + expected);
+  throw_bad_value(get_child(root, "hidden_act"), in_quotes(name), expected);
 }
 
 // Variants of BERT whose weights would load and then give wrong numbers.
-void refuse_other_kinds(const JsonFile& file, const JsonFields& fields) {
-  const std::string positions = fields.text("position_embedding_type", "absolute");
-  if (positions != "absolute")
-    fields.fail("position_embedding_type", "got " + to_message(positions) + ", expected 'absolute'");
-  for (const char* key : {"is_decoder", "add_cross_attention"})
-    if (fields.flag(key, false)) fields.fail(key, "got true, expected false (only encoders are supported)");
-  const auto pruned = file.root.find("pruned_heads");
-  if (pruned != file.root.end() && !pruned->empty())
-    fields.fail("pruned_heads", "got " + to_message(*pruned) + ", expected none");
+void refuse_other_kinds(const JsonNode& root) {
+  const auto positions = find_child(root, "position_embedding_type");
+  if (positions && get_string(*positions) != "absolute") throw_bad_value(*positions, show(*positions), "\"absolute\"");
+  for (const char* key : {"is_decoder", "add_cross_attention"}) {
+    if (get_bool_or(root, key, false))
+      throw_bad_value(get_child(root, key), "true", "false (only encoders are supported)");
+  }
+  const auto pruned = find_child(root, "pruned_heads");
+  if (pruned && !pruned->value->empty()) throw_bad_value(*pruned, show(*pruned), "none");
 }
 
 }  // namespace
 
 BertConfig load_bert_config(const std::string& path) {
-  const JsonFile file = read_json_file(path);
-  const JsonFields fields(file, "");
-  const std::string model_type = fields.text("model_type");
-  if (model_type != "bert") fields.fail("model_type", "got " + to_message(model_type) + ", expected 'bert'");
-  refuse_other_kinds(file, fields);
+  const JsonFile file = read_json_file(path, kMaxConfigBytes);
+  const JsonNode root = root_of(file);
+  const JsonNode model_type = get_child(root, "model_type");
+  if (get_string(model_type) != "bert") throw_bad_value(model_type, show(model_type), "\"bert\"");
+  refuse_other_kinds(root);
 
+  const auto dim = [&](const char* key) { return get_index(get_child(root, key), 1, kMaxDim); };
   BertConfig config;
-  config.vocab_size = fields.integer("vocab_size", 1, kMaxDim);
-  config.embed_dim = fields.integer("hidden_size", 1, kMaxDim);
-  config.num_blocks = fields.integer("num_hidden_layers", 1, kMaxBlocks);
-  config.num_heads = fields.integer("num_attention_heads", 1, kMaxDim);
-  config.ffn_dim = fields.integer("intermediate_size", 1, kMaxDim);
-  config.max_positions = fields.integer("max_position_embeddings", 1, kMaxDim);
-  config.num_token_types = fields.integer("type_vocab_size", 1, kMaxDim, 2);
-  config.layer_norm_eps = fields.number("layer_norm_eps", 0, 1, 1e-12);
-  config.activation = parse_activation(fields);
-  if (config.embed_dim % config.num_heads != 0)
-    fields.fail("num_attention_heads", "got " + std::to_string(config.num_heads) +
-                                           ", expected a divisor of hidden_size = " + std::to_string(config.embed_dim));
+  config.vocab_size = dim("vocab_size");
+  config.embed_dim = dim("hidden_size");
+  config.num_blocks = get_index(get_child(root, "num_hidden_layers"), 1, kMaxBlocks);
+  config.num_heads = dim("num_attention_heads");
+  config.ffn_dim = dim("intermediate_size");
+  config.max_positions = dim("max_position_embeddings");
+  config.num_token_types = find_child(root, "type_vocab_size") ? dim("type_vocab_size") : 2;
+  const auto eps = find_child(root, "layer_norm_eps");
+  config.layer_norm_eps = eps ? get_number(*eps, 0, 1) : 1e-12;
+  config.activation = parse_activation(root);
+  if (config.embed_dim % config.num_heads != 0) {
+    throw_bad_value(get_child(root, "num_attention_heads"), std::to_string(config.num_heads),
+                    "a divisor of hidden_size = " + std::to_string(config.embed_dim));
+  }
   return config;
 }
 

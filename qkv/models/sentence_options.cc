@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "qkv/models/json_file.h"
+#include "qkv/core/in_quotes.h"
+#include "qkv/text/json_file.h"
 
 namespace qkv {
 
@@ -38,62 +39,57 @@ constexpr std::array kPoolingFlags = {
 };
 
 Pooling load_pooling(const std::string& path, const BertConfig& config) {
-  const JsonFile file = read_json_file(path);
-  const JsonFields fields(file, "");
-  const char* dimension = fields.contains("embedding_dimension") ? "embedding_dimension" : "word_embedding_dimension";
-  if (const Index dim = fields.integer(dimension, 1, kMaxLength, config.embed_dim); dim != config.embed_dim)
-    fields.fail(dimension, "got " + std::to_string(dim) + ", expected " + std::to_string(config.embed_dim) +
-                               ", the hidden_size of config.json");
-  const std::string mode = fields.text("pooling_mode", "");
+  const JsonFile file = read_json_file(path, kMaxConfigBytes);
+  const JsonNode root = root_of(file);
+  for (const char* key : {"embedding_dimension", "word_embedding_dimension"}) {
+    const auto dim = find_child(root, key);
+    if (dim && get_index(*dim, 1, kMaxLength) != config.embed_dim)
+      throw_bad_value(*dim, show(*dim), std::to_string(config.embed_dim) + ", the hidden_size of config.json");
+  }
+  const auto mode = find_child(root, "pooling_mode");
   std::vector<const PoolingFlag*> asked;
-  for (const PoolingFlag& flag : kPoolingFlags)
-    if (mode.empty() ? fields.flag(flag.key, false) : mode == flag.name) asked.push_back(&flag);
-  const char* expected = "expected one of mean, cls and max";
-  if (!mode.empty() && asked.empty()) fields.fail("pooling_mode", "got " + to_message(mode) + ", " + expected);
+  for (const PoolingFlag& flag : kPoolingFlags) {
+    if (mode ? get_string(*mode) == flag.name : get_bool_or(root, flag.key, false)) asked.push_back(&flag);
+  }
+  const char* expected = "one of mean, cls and max";
+  if (mode && (asked.empty() || !asked[0]->pooling)) throw_bad_value(*mode, show(*mode), expected);
   if (asked.size() != 1)
-    fields.fail("pooling_mode_*", "got " + std::to_string(asked.size()) + " modes that are true, " + expected);
-  if (!asked[0]->pooling) fields.fail(asked[0]->key, std::string("got true, ") + expected);
+    throw_bad_value(root, std::to_string(asked.size()) + " keys pooling_mode_* that are true", expected);
+  if (!asked[0]->pooling) throw_bad_value(get_child(root, asked[0]->key), "true", expected);
   return *asked[0]->pooling;
 }
 
-Index load_max_tokens(const std::string& path, const BertConfig& config) {
+Index load_max_tokens(const fs::path& path, const BertConfig& config) {
   if (!file_exists(path)) return config.max_positions;
-  const JsonFile file = read_json_file(path);
-  return std::min(JsonFields(file, "").integer("max_seq_length", kMinLength, kMaxLength, config.max_positions),
-                  config.max_positions);
+  const JsonFile file = read_json_file(path.string(), kMaxConfigBytes);
+  const auto length = find_child(root_of(file), "max_seq_length");
+  return length ? std::min(get_index(*length, kMinLength, kMaxLength), config.max_positions) : config.max_positions;
 }
 
-struct Module {
-  std::string kind;  // "Pooling" of "sentence_transformers.models.Pooling"
-  fs::path folder;
-};
-
-// The modules of modules.json in their order.
-std::vector<Module> load_modules(const JsonFile& file, const fs::path& folder) {
-  if (!file.root.is_array()) file.fail("", "got " + to_message(file.root) + ", expected a list of modules");
-  std::vector<Module> modules;
-  for (std::size_t n = 0; n < file.root.size(); ++n) {
-    const JsonFields fields(file, "/" + std::to_string(n));
-    const std::string type = fields.text("type");
-    const fs::path path = fields.text("path", "");
+// The folder of each module in modules.json, in their order: Transformer, Pooling and perhaps Normalize.
+std::vector<fs::path> load_modules(const fs::path& root) {
+  constexpr std::array<std::string_view, 3> kSupported{"Transformer", "Pooling", "Normalize"};
+  const JsonFile file = read_json_file((root / "modules.json").string(), kMaxConfigBytes);
+  const std::vector<JsonNode> modules = get_elements(root_of(file));
+  if (modules.size() < 2 || modules.size() > kSupported.size()) {
+    throw_bad_value(root_of(file), std::to_string(modules.size()) + " modules",
+                    "Transformer, Pooling and perhaps Normalize");
+  }
+  std::vector<fs::path> folders;
+  for (const JsonNode& module : modules) {
+    const std::string_view expected = kSupported[folders.size()];
+    const JsonNode type = get_child(module, "type");  // "sentence_transformers.models.Pooling"
+    const std::string name = get_string(type);
+    if (name.substr(name.rfind('.') + 1) != expected) throw_bad_value(type, show(type), in_quotes(expected));
+    const fs::path path = get_string_or(module, "path", "");
     // A folder of somebody else's may not send us anywhere else on this machine.
     if (path.is_absolute() || std::ranges::find(path, fs::path("..")) != path.end())
-      fields.fail("path", "got " + to_message(path.string()) + ", expected a folder inside the model's");
-    modules.push_back({type.substr(type.rfind('.') + 1), folder / path});
+      throw_bad_value(get_child(module, "path"), in_quotes(path.string()), "a folder inside the model's");
+    if (folders.empty() && !path.empty())
+      throw_bad_value(get_child(module, "path"), in_quotes(path.string()), "\"\", the folder itself, for Transformer");
+    folders.push_back(path);
   }
-  return modules;
-}
-
-void check_modules(const JsonFile& file, const std::vector<Module>& modules) {
-  const std::array<std::string_view, 3> kSupported{"Transformer", "Pooling", "Normalize"};
-  if (modules.size() < 2 || modules.size() > kSupported.size())
-    file.fail(
-        "", "got " + std::to_string(modules.size()) + " modules, expected Transformer, Pooling and perhaps Normalize");
-  for (std::size_t n = 0; n < modules.size(); ++n)
-    if (modules[n].kind != kSupported[n])
-      file.fail("/" + std::to_string(n) + "/type", "type of module " + std::to_string(n) + ": got " +
-                                                       to_message(modules[n].kind) + ", expected '" +
-                                                       std::string(kSupported[n]) + "'");
+  return folders;
 }
 
 }  // namespace
@@ -102,12 +98,10 @@ SentenceOptions load_sentence_options(const std::string& folder, const BertConfi
   const fs::path root(folder);
   SentenceOptions options{.pooling = Pooling::kMean, .normalize = false, .max_tokens = config.max_positions};
   if (!file_exists(root / "modules.json")) return options;
-  const JsonFile file = read_json_file((root / "modules.json").string());
-  const std::vector<Module> modules = load_modules(file, root);
-  check_modules(file, modules);
-  options.pooling = load_pooling((modules[1].folder / "config.json").string(), config);
+  const std::vector<fs::path> modules = load_modules(root);
+  options.pooling = load_pooling((root / modules[1] / "config.json").string(), config);
   options.normalize = modules.size() == 3;
-  options.max_tokens = load_max_tokens((root / "sentence_bert_config.json").string(), config);
+  options.max_tokens = load_max_tokens(root / "sentence_bert_config.json", config);
   return options;
 }
 

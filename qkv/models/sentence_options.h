@@ -25,7 +25,7 @@ struct SentenceOptions {
 /// Edge: without modules.json, what sentence-transformers does for a plain model: mean pooling, no normalisation, cut
 ///   at max_positions.
 /// Errors: IoError if a file that is named cannot be read; FormatError for modules other than Transformer, Pooling and
-///   Normalize in this order, and for pooling modes other than mean, cls or max.
+///   Normalize in this order, for a Transformer in a folder of its own, and for pooling modes other than mean, cls or max.
 SentenceOptions load_sentence_options(const std::string& folder, const BertConfig& config);
 
 }  // namespace qkv

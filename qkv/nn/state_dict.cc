@@ -5,28 +5,13 @@
 #include <string_view>
 
 #include "qkv/core/check.h"
+#include "qkv/core/in_quotes.h"
 
 namespace qkv {
 
 namespace {
 
 constexpr const char* kFunction = "load_state_dict";
-
-// A name on one line of ASCII, whatever it holds.
-std::string quoted(std::string_view name) {
-  constexpr std::string_view kHexDigits = "0123456789abcdef";
-  std::string result = "\"";
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') result += '\\';
-    if (byte >= ' ' && byte <= '~') {
-      result += c;
-    } else {
-      result.append("\\x").append(1, kHexDigits[byte / 16]).append(1, kHexDigits[byte % 16]);
-    }
-  }
-  return result + '"';
-}
 
 // The shape of the whole tensor that a parameter is, or is part of.
 template <class T>
@@ -63,14 +48,14 @@ void check_entry(const std::string& name, const std::vector<Index>& expected, co
                  Problems& problems) {
   const auto found = state.find(name);
   if (found == state.end()) {
-    problems.add(quoted(name) + " of shape " + to_string(expected) + " is missing");
+    problems.add(in_quotes(name) + " of shape " + to_string(expected) + " is missing");
     return;
   }
   const auto& [shape, values] = found->second;
   if (shape != expected) {
-    problems.add(quoted(name) + " has shape " + to_string(shape) + ", expected " + to_string(expected));
+    problems.add(in_quotes(name) + " has shape " + to_string(shape) + ", expected " + to_string(expected));
   } else if (values.size() != checked_num_elements(shape)) {
-    problems.add(quoted(name) + " holds " + std::to_string(values.size()) + " values, expected " + to_string(shape));
+    problems.add(in_quotes(name) + " holds " + std::to_string(values.size()) + " values, expected " + to_string(shape));
   }
 }
 
@@ -84,7 +69,7 @@ void load_parameters(std::span<const Parameter<float>> parameters, const StateDi
   }
   for (const auto& [name, values] : state) {
     if (options.allow_extra || known.contains(name) || !name.starts_with(options.prefix)) continue;
-    problems.add(quoted(name) + " of shape " + to_string(values.shape) + " is extra");
+    problems.add(in_quotes(name) + " of shape " + to_string(values.shape) + " is extra");
   }
   problems.throw_if_any();
 

@@ -4,7 +4,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "qkv/text/json_document.h"
+#include "qkv/core/in_quotes.h"
+#include "qkv/text/json_file.h"
 
 namespace qkv {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 constexpr Index kLargestId = std::numeric_limits<std::int32_t>::max();
 
 [[noreturn]] void throw_unsupported(const JsonNode& type, const std::string& supported) {
-  throw_bad_value(type, quote(get_string(type)), supported);
+  throw_bad_value(type, show(type), supported);
 }
 
 // Models written before types were stored are told by their fields, as `tokenizers` does.
@@ -31,8 +32,8 @@ Vocab read_vocab(const JsonNode& node) {
   std::vector<std::string> tokens(keys.size());
   std::vector<bool> is_taken(keys.size());
   for (const std::string& key : keys) {
-    const JsonNode entry{node.document, &(*node.value)[key], node.name + "[" + quote(key) + "]"};
-    const auto id = static_cast<std::size_t>(get_index(entry, kLargestId));
+    const JsonNode entry = get_child(node, key);
+    const auto id = static_cast<std::size_t>(get_index(entry, 0, kLargestId));
     if (id >= keys.size() || is_taken[id]) {
       throw_bad_value(entry, "id " + std::to_string(id),
                       "the ids 0 to " + std::to_string(keys.size() - 1) + ", each once");
@@ -47,10 +48,10 @@ WordPiece read_word_piece(const JsonNode& model, const Vocab& vocab) {
   WordPiece word_piece;
   const JsonNode unk_token = get_child(model, "unk_token");
   const auto unk_id = vocab.id_of(get_string(unk_token));
-  if (!unk_id) throw_bad_value(unk_token, quote(get_string(unk_token)), "a token of the vocabulary");
+  if (!unk_id) throw_bad_value(unk_token, show(unk_token), "a token of the vocabulary");
   word_piece.unk_id = *unk_id;
   word_piece.continuing_subword_prefix = get_string(get_child(model, "continuing_subword_prefix"));
-  word_piece.max_input_chars_per_word = get_index(get_child(model, "max_input_chars_per_word"), kLargestId);
+  word_piece.max_input_chars_per_word = get_index(get_child(model, "max_input_chars_per_word"), 0, kLargestId);
   return word_piece;
 }
 
@@ -69,7 +70,7 @@ BertNormalizer read_normalizer(const JsonNode& root) {
 
 AddedToken read_added_token(const JsonNode& node) {
   AddedToken token;
-  token.id = static_cast<std::int32_t>(get_index(get_child(node, "id"), kLargestId));
+  token.id = static_cast<std::int32_t>(get_index(get_child(node, "id"), 0, kLargestId));
   token.content = get_string(get_child(node, "content"));
   token.single_word = get_bool(get_child(node, "single_word"));
   token.lstrip = get_bool(get_child(node, "lstrip"));
@@ -90,12 +91,12 @@ void read_added_tokens(const JsonNode& root, TokenizerParts& parts) {
     const auto known_id = find_id(parts, token.content);
     const Index expected = known_id ? *known_id : parts.vocab.size() + parts.extra_tokens.size();
     if (token.id != expected) {
-      throw_bad_value(node, "id " + std::to_string(token.id) + " for " + quote(token.content),
+      throw_bad_value(node, "id " + std::to_string(token.id) + " for " + in_quotes(token.content),
                       std::to_string(expected) + (known_id ? ", as in the vocabulary" : ", the next free id"));
     }
     if (!known_id) parts.extra_tokens.append(token.content);
     if (!seen.insert(token.id).second) {
-      throw_bad_value(node, quote(token.content) + " again", "each added token once");
+      throw_bad_value(node, in_quotes(token.content) + " again", "each added token once");
     }
     parts.added_tokens.push_back(std::move(token));
   }
@@ -104,7 +105,7 @@ void read_added_tokens(const JsonNode& root, TokenizerParts& parts) {
 void check_known(const TokenizerParts& parts, const JsonNode& node, const std::string& token, Index id) {
   const auto known_id = find_id(parts, token);
   if (known_id && *known_id == id) return;
-  throw_bad_value(node, "id " + std::to_string(id) + " for " + quote(token),
+  throw_bad_value(node, "id " + std::to_string(id) + " for " + in_quotes(token),
                   known_id ? std::to_string(*known_id) + ", as in the vocabulary" : "a token of the vocabulary");
 }
 
@@ -113,7 +114,7 @@ std::vector<std::int32_t> read_template_token(const JsonNode& processor, const s
                                               const TokenizerParts& parts) {
   const JsonNode special_tokens = get_child(processor, "special_tokens");
   const auto entry = find_child(special_tokens, name);
-  if (!entry) throw_bad_value(special_tokens, "no entry for " + quote(name), "one for every token of the template");
+  if (!entry) throw_bad_value(special_tokens, "no entry for " + in_quotes(name), "one for every token of the template");
   const auto ids = get_elements(get_child(*entry, "ids"));
   const auto tokens = get_elements(get_child(*entry, "tokens"));
   if (ids.size() != tokens.size()) {
@@ -123,7 +124,7 @@ std::vector<std::int32_t> read_template_token(const JsonNode& processor, const s
   }
   std::vector<std::int32_t> result;
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    const Index id = get_index(ids[i], kLargestId);
+    const Index id = get_index(ids[i], 0, kLargestId);
     check_known(parts, special_tokens, get_string(tokens[i]), id);
     result.push_back(static_cast<std::int32_t>(id));
   }
@@ -136,14 +137,14 @@ void read_template(const JsonNode& processor, TokenizerParts& parts) {
     const auto text = find_child(element, "Sequence");
     const JsonNode piece = text ? *text : get_child(element, "SpecialToken");
     const std::string name = get_string(get_child(piece, "id"));
-    get_index(get_child(piece, "type_id"), 0);  // an Encoding has no types: all are 0
+    get_index(get_child(piece, "type_id"), 0, 0);  // an Encoding has no types: all are 0
     if (!text) {
       auto& side = is_text_seen ? parts.after : parts.before;
       const auto ids = read_template_token(processor, name, parts);
       side.insert(side.end(), ids.begin(), ids.end());
       continue;
     }
-    if (name != "A" || is_text_seen) throw_bad_value(piece, "sequence " + quote(name), "sequence \"A\" once");
+    if (name != "A" || is_text_seen) throw_bad_value(piece, "sequence " + in_quotes(name), "sequence \"A\" once");
     is_text_seen = true;
   }
   if (!is_text_seen) throw_bad_value(get_child(processor, "single"), "no sequence", "sequence \"A\" once");
@@ -153,7 +154,7 @@ void read_template(const JsonNode& processor, TokenizerParts& parts) {
 std::vector<std::int32_t> read_pair(const JsonNode& pair, const TokenizerParts& parts) {
   const auto elements = get_elements(pair);
   if (elements.size() != 2) throw_bad_value(pair, std::to_string(elements.size()) + " elements", "a token and its id");
-  const Index id = get_index(elements[1], kLargestId);
+  const Index id = get_index(elements[1], 0, kLargestId);
   check_known(parts, pair, get_string(elements[0]), id);
   return {static_cast<std::int32_t>(id)};
 }
@@ -185,8 +186,8 @@ void check_other_types(const JsonNode& root) {
 }  // namespace
 
 TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& path) {
-  const JsonDocument document = parse_json_object(text, path);
-  const JsonNode root = root_of(document);
+  const JsonFile file = parse_json(std::string(text), path);
+  const JsonNode root = root_of(file);
   const JsonNode model = get_child(root, "model");
   check_model_type(model);
   check_other_types(root);

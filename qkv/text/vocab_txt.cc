@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "qkv/core/error.h"
-#include "qkv/text/json_document.h"
+#include "qkv/core/in_quotes.h"
+#include "qkv/text/json_file.h"
 
 namespace qkv {
 namespace {
@@ -26,7 +27,7 @@ Vocab read_lines(const std::string& path) {
     const auto [first, is_new] = lines.try_emplace(token, tokens.size() + 1);
     if (!is_new && !token.empty()) {
       throw FormatError(path, begin,
-                        "line " + std::to_string(tokens.size() + 1) + ": got " + quote(token) + ", which is line " +
+                        "line " + std::to_string(tokens.size() + 1) + ": got " + in_quotes(token) + ", which is line " +
                             std::to_string(first->second) + ", expected each token once");
     }
     tokens.push_back(std::move(token));
@@ -41,7 +42,7 @@ void check_class(const JsonNode& config) {
   if (const auto node = find_child(config, "tokenizer_class")) {
     const std::string name = get_string(*node);
     if (std::find(kClasses.begin(), kClasses.end(), name) == kClasses.end()) {
-      throw_bad_value(*node, quote(name), "\"BertTokenizer\" or its like, or a tokenizer.json");
+      throw_bad_value(*node, show(*node), "\"BertTokenizer\" or its like, or a tokenizer.json");
     }
   }
   if (!get_bool_or(config, "do_basic_tokenize", true)) {
@@ -90,7 +91,7 @@ std::optional<std::int32_t> add_special_token(const SpecialName& name, const std
   const auto id = parts.vocab.id_of(token.content);
   if (!id && name.is_required) {
     throw FormatError(vocab_path, 0,
-                      std::string(name.key) + ": got no " + quote(token.content) + " in " +
+                      std::string(name.key) + ": got no " + in_quotes(token.content) + " in " +
                           std::to_string(parts.vocab.size()) + " lines, expected it on one");
   }
   if (id) add_once(std::move(token), *id, parts);
@@ -107,7 +108,7 @@ void add_listed_tokens(const JsonNode& config, TokenizerParts& parts) {
     token.special = get_bool_or(node, "special", false);
     const auto id = parts.vocab.id_of(token.content);
     if (!id || std::to_string(*id) != key) {
-      throw_bad_value(*list, "id " + quote(key) + " for " + quote(token.content),
+      throw_bad_value(*list, "id " + in_quotes(key) + " for " + in_quotes(token.content),
                       "a token and its id as in vocab.txt, or a tokenizer.json");
     }
     add_once(std::move(token), *id, parts);
@@ -119,12 +120,12 @@ void add_listed_tokens(const JsonNode& config, TokenizerParts& parts) {
 TokenizerParts read_vocab_txt(const std::string& vocab_path, const std::string& config_path) {
   TokenizerParts parts;
   parts.vocab = read_lines(vocab_path);
-  std::optional<JsonDocument> document;
+  std::optional<JsonFile> file;
   std::optional<JsonNode> config;
   std::error_code ignored;  // what cannot be looked at is reported when it is opened
   if (std::filesystem::exists(config_path, ignored)) {
-    document = read_json_object(config_path);
-    config = root_of(*document);
+    file = read_json_file(config_path);
+    config = root_of(*file);
     check_class(*config);
     parts.normalizer.lowercase = get_bool_or(*config, "do_lower_case", true);
     parts.normalizer.handle_chinese_chars = get_bool_or(*config, "tokenize_chinese_chars", true);

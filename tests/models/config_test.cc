@@ -70,16 +70,18 @@ TEST(BertConfig, KnowsTheActivationsByTheirNames) {
     json["hidden_act"] = name;
     EXPECT_EQ(load(json).activation, activation) << name;
   }
-  EXPECT_THAT(refusal("hidden_act", "silu"), holds("hidden_act: got 'silu', expected one of gelu, "));
+  EXPECT_THAT(refusal("hidden_act", "silu"), holds("hidden_act: got \"silu\", expected one of gelu, "));
 }
 
 TEST(BertConfig, RefusesAnotherModelType) {
-  EXPECT_THAT(refusal("model_type", "gpt2"), holds("config.json: byte ", "model_type: got 'gpt2', expected 'bert'"));
+  EXPECT_THAT(refusal("model_type", "gpt2"),
+              holds("config.json: byte ", "model_type: got \"gpt2\", expected \"bert\""));
   EXPECT_THAT(refusal("model_type", 5), holds("model_type: got 5, expected a string"));
 }
 
 TEST(BertConfig, RefusesWhatWouldGiveWrongNumbers) {
-  EXPECT_THAT(refusal("position_embedding_type", "relative_key"), holds("position_embedding_type: got 'relative_key'"));
+  EXPECT_THAT(refusal("position_embedding_type", "relative_key"),
+              holds("position_embedding_type: got \"relative_key\""));
   EXPECT_THAT(refusal("is_decoder", true), holds("is_decoder: got true, expected false"));
   EXPECT_THAT(refusal("add_cross_attention", true), holds("add_cross_attention: got true, expected false"));
   EXPECT_THAT(refusal("pruned_heads", {{"0", {1}}}), holds("pruned_heads: got an object, expected none"));
@@ -107,11 +109,19 @@ TEST(BertConfig, RefusesAbsurdSizes) {
       EXPECT_THAT(refusal(key, value), holds(std::string(key) + ": got ", "expected a whole number from 1 to "))
           << key << " " << value;
   EXPECT_THAT(refusal("layer_norm_eps", -1e-12), holds("layer_norm_eps: got -1e-12"));
-  EXPECT_THAT(refusal("layer_norm_eps", "small"), holds("layer_norm_eps: got 'small', expected a number"));
+  EXPECT_THAT(refusal("layer_norm_eps", "small"), holds("layer_norm_eps: got \"small\", expected a number"));
 }
 
 TEST(BertConfig, RefusesAListInPlaceOfAnObject) {
-  EXPECT_THAT(error_of<FormatError>([] { load(nlohmann::json::array()); }), holds("got a list, expected an object"));
+  EXPECT_THAT(error_of<FormatError>([] { load(nlohmann::json::array()); }), holds("got an array, expected an object"));
+}
+
+TEST(BertConfig, RefusesAHugeFile) {
+  const ModelFolder folder;
+  folder.write("config.json", "{}");
+  std::filesystem::resize_file(folder.file("config.json"), (16u << 20) + 1);
+  EXPECT_THAT(error_of<FormatError>([&] { load_bert_config(folder.file("config.json")); }),
+              holds("size: got 16777217 bytes, expected at most 16777216"));
 }
 
 }  // namespace

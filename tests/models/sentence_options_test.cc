@@ -81,11 +81,11 @@ TEST(SentenceOptions, RefuseOtherPoolings) {
   folder.write("1_Pooling/config.json", R"({"pooling_mode_lasttoken": true})");
   EXPECT_THAT(refusal(folder), holds("1_Pooling/config.json", "pooling_mode_lasttoken: got true"));
   folder.write("1_Pooling/config.json", R"({"pooling_mode_cls_token": true, "pooling_mode_max_tokens": true})");
-  EXPECT_THAT(refusal(folder), holds("got 2 modes that are true"));
+  EXPECT_THAT(refusal(folder), holds("got 2 keys pooling_mode_* that are true"));
   folder.write("1_Pooling/config.json", "{}");
-  EXPECT_THAT(refusal(folder), holds("got 0 modes that are true"));
+  EXPECT_THAT(refusal(folder), holds("got 0 keys pooling_mode_* that are true"));
   folder.write("1_Pooling/config.json", R"({"pooling_mode": "sum"})");
-  EXPECT_THAT(refusal(folder), holds("pooling_mode: got 'sum'"));
+  EXPECT_THAT(refusal(folder), holds("pooling_mode: got \"sum\""));
   folder.write("1_Pooling/config.json", R"({"pooling_mode_mean_tokens": 1})");
   EXPECT_THAT(refusal(folder), holds("pooling_mode_mean_tokens: got 1, expected true or false"));
 }
@@ -115,13 +115,15 @@ TEST(SentenceOptions, RefuseOtherModules) {
   write_usual(folder);
   const std::string dense = R"({"path": "2_Dense", "type": "sentence_transformers.models.Dense"})";
   write_modules(folder, {kTransformer, kPooling, dense});
-  EXPECT_THAT(refusal(folder), holds("modules.json: byte ", "type of module 2: got 'Dense', expected 'Normalize'"));
+  EXPECT_THAT(refusal(folder), holds("modules.json: byte ",
+                                     "[2].type: got \"sentence_transformers.models.Dense\", expected \"Normalize\""));
   write_modules(folder, {kTransformer});
   EXPECT_THAT(refusal(folder), holds("got 1 modules"));
   write_modules(folder, {kPooling, kTransformer});
-  EXPECT_THAT(refusal(folder), holds("type of module 0: got 'Pooling', expected 'Transformer'"));
+  EXPECT_THAT(refusal(folder),
+              holds("[0].type: got \"sentence_transformers.models.Pooling\", expected \"Transformer\""));
   folder.write("modules.json", "{}");
-  EXPECT_THAT(refusal(folder), holds("got an object, expected a list of modules"));
+  EXPECT_THAT(refusal(folder), holds("got an object, expected an array"));
   folder.write("modules.json", "[1, 2]");
   EXPECT_THAT(refusal(folder), holds("got 1, expected an object"));
 }
@@ -131,8 +133,15 @@ TEST(SentenceOptions, DoNotFollowAPathOutOfTheFolder) {
   write_usual(folder);
   for (const char* path : {"../1_Pooling", "/etc", "1_Pooling/../../x"}) {
     write_modules(folder, {kTransformer, R"({"path": ")" + std::string(path) + R"(", "type": "x.Pooling"})"});
-    EXPECT_THAT(refusal(folder), holds("path: got '", "expected a folder inside the model's")) << path;
+    EXPECT_THAT(refusal(folder), holds("path: got \"", "expected a folder inside the model's")) << path;
   }
+}
+
+TEST(SentenceOptions, RefuseATransformerInAFolderOfItsOwn) {
+  const ModelFolder folder;
+  write_usual(folder);
+  write_modules(folder, {R"({"path": "0_Transformer", "type": "x.Transformer"})", kPooling});
+  EXPECT_THAT(refusal(folder), holds("[0].path: got \"0_Transformer\", expected \"\", the folder itself"));
 }
 
 TEST(SentenceOptions, SayWhichFileIsMissing) {

@@ -129,7 +129,7 @@ TEST(LoadStateDict, ShowsStrangeNamesOnOneLineOfAscii) {
   StateDict state = state_dict(layer);
   state["a\n\"\\\x1b[31m\xc3\xa9"] = entry({}, {1});
   const std::string message = invalid([&] { load_state_dict(layer, state); });
-  EXPECT_THAT(message, HasSubstr("\"a\\x0a\\\"\\\\\\x1b[31m\\xc3\\xa9\" of shape [] is extra"));
+  EXPECT_THAT(message, HasSubstr("\"a\\n\\\"\\\\\\x1b[31m\\xc3\\xa9\" of shape [] is extra"));
   EXPECT_THAT(message, Not(HasSubstr("\n")));
 }
 

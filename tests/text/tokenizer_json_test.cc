@@ -123,14 +123,12 @@ TEST_F(TokenizerJsonTest, MissingPartsAreNamed) {
 }
 
 TEST_F(TokenizerJsonTest, WrongKindsAreNamed) {
-  EXPECT_THAT(error(R"("clean_text": true)", R"("clean_text": 1)"),
-              HasSubstr("normalizer.clean_text: got the number 1"));
-  EXPECT_THAT(error(R"("vocab": {)", R"("vocab": 3, "x": {)"), HasSubstr("model.vocab: got the number 3"));
+  EXPECT_THAT(error(R"("clean_text": true)", R"("clean_text": 1)"), HasSubstr("normalizer.clean_text: got 1"));
+  EXPECT_THAT(error(R"("vocab": {)", R"("vocab": 3, "x": {)"), HasSubstr("model.vocab: got 3"));
   EXPECT_THAT(error(R"("added_tokens": [)", R"("added_tokens": {}, "x": [)"), HasSubstr("added_tokens: got an object"));
-  EXPECT_THAT(error(R"("max_input_chars_per_word": 100)", R"("max_input_chars_per_word": -1)"),
-              HasSubstr("the number -1"));
-  EXPECT_THAT(error(R"("a": 3)", R"("a": "3")"), HasSubstr("model.vocab[\"a\"]: got \"3\""));
-  EXPECT_THAT(error(R"("a": 3)", R"("a": 3.5)"), HasSubstr("a number with a fraction"));
+  EXPECT_THAT(error(R"("max_input_chars_per_word": 100)", R"("max_input_chars_per_word": -1)"), HasSubstr("got -1"));
+  EXPECT_THAT(error(R"("a": 3)", R"("a": "3")"), HasSubstr("model.vocab.a: got \"3\""));
+  EXPECT_THAT(error(R"("a": 3)", R"("a": 3.5)"), HasSubstr("got 3.5, expected a whole number"));
 }
 
 TEST_F(TokenizerJsonTest, IdsTwiceAndHolesAreErrors) {
@@ -176,7 +174,7 @@ TEST_F(TokenizerJsonTest, ErrorsOfAFileNameItsPathAndByte) {
   const std::string path = folder.write("tokenizer.json", changed("BertPreTokenizer", "X"));
   const auto error = error_of<FormatError>([&] { read_tokenizer_json(path); });
   EXPECT_EQ(error.path(), path);
-  EXPECT_EQ(error.byte_offset(), kWhole.find("\"pre_tokenizer\"") + std::string("\"pre_tokenizer\"").size());
+  EXPECT_EQ(error.byte_offset(), kWhole.find("BertPreTokenizer") - std::string(": \"").size());
 }
 
 // Reading has to end in a tokeniser that works or in a FormatError.

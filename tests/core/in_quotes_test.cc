@@ -1,4 +1,4 @@
-#include "qkv/io/in_quotes.h"
+#include "qkv/core/in_quotes.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,11 @@ TEST(InQuotes, LeavesPlainTextAlone) {
 }
 
 TEST(InQuotes, EscapesLineEndsTerminalCodesAndQuotes) {
-  EXPECT_EQ(in_quotes("a\nb\x1b[31m\"\\"), "\"a\\nb\\u001b[31m\\\"\\\\\"");
+  EXPECT_EQ(in_quotes("a\nb\x1b[31m\"\\"), "\"a\\nb\\x1b[31m\\\"\\\\\"");
 }
 
 TEST(InQuotes, WritesAllElseAsAscii) {
-  EXPECT_EQ(in_quotes("\xc3\xa9"), "\"\\u00e9\"");
+  EXPECT_EQ(in_quotes("\xc3\xa9"), "\"\\xc3\\xa9\"");
   for (int byte = 0; byte < 256; ++byte) {
     const std::string text = in_quotes(std::string(1, static_cast<char>(byte)));
     EXPECT_TRUE(std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; })) << "byte " << byte;
