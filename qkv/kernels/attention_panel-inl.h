@@ -132,14 +132,20 @@ template <int kVectors>
 HWY_INLINE void raise_row_max(Panel& panel, Index num_keys, Index v_head_dim, const float* HWY_RESTRICT scores) {
   constexpr Index kWidth = kVectors * kLanes;
   const F32 d;
-  for (Index i = 0; i < kWidth; i += kLanes) {
-    auto tile_max = hn::Load(d, scores + i);
-    for (Index j = 1; j < num_keys; ++j) tile_max = hn::Max(tile_max, hn::Load(d, scores + j * kWidth + i));
+  VecF32 tile_max[kVectors];
+  for (auto& v : tile_max) v = hn::Set(d, kMinusInfinity);
+  for (Index j = 0; j < num_keys; ++j) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      tile_max[v] = hn::Max(tile_max[v], hn::Load(d, scores + j * kWidth + v * kLanes));
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    const Index i = v * kLanes;
     const auto old_max = hn::Load(d, panel.row_max + i);
-    const auto rose = hn::Gt(tile_max, hn::Add(old_max, hn::Set(d, kSlack)));
+    const auto rose = hn::Gt(tile_max[v], hn::Add(old_max, hn::Set(d, kSlack)));
     if (hn::AllFalse(d, rose)) continue;
 
-    const auto new_max = hn::IfThenElse(rose, tile_max, old_max);
+    const auto new_max = hn::IfThenElse(rose, tile_max[v], old_max);
     const auto drop = hn::IfThenElseZero(rose, hn::Sub(old_max, new_max));
     const auto factor = exp2_or_zero(d, drop);  // exactly 1 where the lane did not rise, 0 where it had seen no key
     const auto sum = hn::Load(d, panel.row_sum + i);
@@ -160,26 +166,32 @@ HWY_INLINE VecF32 safe_row_max(const Panel& panel, Index i) {
   return hn::IfThenZeroElse(hn::Eq(row_max, hn::Set(d, kMinusInfinity)), row_max);
 }
 
-/// scores <- 2^(t - row_max), exactly 0 where excluded; adds to row_sum and, if asked, to moment.
-template <int kVectors>
-HWY_INLINE void exponentiate(Panel& panel, Index num_keys, bool want_moment, float* HWY_RESTRICT scores) {
-  constexpr Index kWidth = kVectors * kLanes;
+/// scores <- 2^(t - row_max), exactly 0 where excluded; adds to row_sum and, if asked, to moment. The vectors of a row
+/// go side by side: one exponential is a chain of 45 cycles, and a scheduler sees only a few of them ahead.
+template <int kVectors, bool kMoment>
+HWY_INLINE void exponentiate(Panel& panel, Index num_keys, float* HWY_RESTRICT scores) {
   const F32 d;
-  const auto lowest = hn::Set(d, kLowestExponent);
-  for (Index i = 0; i < kWidth; i += kLanes) {
-    const auto row_max = safe_row_max(panel, i);
-    auto sum = hn::Zero(d), moment = hn::Zero(d);
-    for (Index j = 0; j < num_keys; ++j) {
-      float* place = scores + j * kWidth + i;
-      // -inf becomes finite here, so that an excluded key adds 0 * t = 0 to the moment.
-      const auto t = max_keep_nan(d, lowest, hn::Sub(hn::Load(d, place), row_max));
+  VecF32 row_max[kVectors], sum[kVectors], moment[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    row_max[v] = safe_row_max(panel, v * kLanes);
+    sum[v] = moment[v] = hn::Zero(d);
+  }
+  for (Index j = 0; j < num_keys; ++j) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      float* const place = scores + (j * kVectors + v) * kLanes;
+      const auto t = hn::Sub(hn::Load(d, place), row_max[v]);
       const auto p = exp2_or_zero(d, t);
-      sum = hn::Add(sum, p);
-      if (want_moment) moment = hn::MulAdd(p, t, moment);
+      sum[v] = hn::Add(sum[v], p);
+      // -inf becomes finite here, so that an excluded key adds 0 * t = 0.
+      if constexpr (kMoment) moment[v] = hn::MulAdd(p, max_keep_nan(d, hn::Set(d, kLowestExponent), t), moment[v]);
       hn::Store(p, d, place);
     }
-    hn::Store(hn::Add(hn::Load(d, panel.row_sum + i), sum), d, panel.row_sum + i);
-    hn::Store(hn::Add(hn::Load(d, panel.moment + i), moment), d, panel.moment + i);
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    const Index i = v * kLanes;
+    hn::Store(hn::Add(hn::Load(d, panel.row_sum + i), sum[v]), d, panel.row_sum + i);
+    if constexpr (kMoment) hn::Store(hn::Add(hn::Load(d, panel.moment + i), moment[v]), d, panel.moment + i);
   }
 }
 
@@ -233,7 +245,10 @@ HWY_NOINLINE void fold_tile(const Head& head, Panel& panel, KeyRange tile, bool 
   const Index num_keys = tile.end - tile.begin, v_head_dim = head.args.v_head_dim();
   score_tile<kVectors>(head, panel, tile, scratch);
   raise_row_max<kVectors>(panel, num_keys, v_head_dim, scratch.scores);
-  exponentiate<kVectors>(panel, num_keys, want_entropy, scratch.scores);
+  if (want_entropy)
+    exponentiate<kVectors, true>(panel, num_keys, scratch.scores);
+  else
+    exponentiate<kVectors, false>(panel, num_keys, scratch.scores);
   if (values == Values::kGuarded) return add_guarded_values<kVectors>(head, panel, tile, scratch);
   contract<kVectors, Left::kColumns>(head.value(tile.begin), head.args.v.stride(2), v_head_dim, scratch.scores,
                                      num_keys, Sum::kAdd, panel.ot);
