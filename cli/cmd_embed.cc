@@ -72,19 +72,27 @@ std::vector<std::string> read_lines(Input& input) {
   return lines;
 }
 
+// Throws the error of the first line that cannot be tokenized, if there is one, with its number.
+void check_lines(const LoadedModel& model, const std::vector<std::string>& lines, Index first_line) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    try {
+      model.tokenizer.encode(lines[i]);
+    } catch (const std::invalid_argument& error) {
+      const Index number = first_line + static_cast<Index>(i) + 1;
+      throw CommandError(ExitCode::kInput, "line " + std::to_string(number) + ": " + error.what());
+    }
+  }
+}
+
 SentenceEmbeddings embed_lines(const LoadedModel& model, const std::vector<std::string>& lines, Index first_line,
                                Executor* executor) {
   return blame(ExitCode::kInput, [&] {
-    // Tokenized first, so that an error can name its line.
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-      try {
-        model.tokenizer.encode(lines[i]);
-      } catch (const std::invalid_argument& error) {
-        const Index number = first_line + static_cast<Index>(i) + 1;
-        throw CommandError(ExitCode::kInput, "line " + std::to_string(number) + ": " + error.what());
-      }
+    try {
+      return embed_sentences(model, lines, {executor});
+    } catch (const std::invalid_argument&) {
+      check_lines(model, lines, first_line);  // a line of the input is what the user can look up
+      throw;
     }
-    return embed_sentences(model, lines, {executor});
   });
 }
 

@@ -11,8 +11,7 @@ import random
 import subprocess
 
 import pytest
-
-tokenizers = pytest.importorskip("tokenizers")
+import tokenizers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 QKV = os.environ["QKV_BINARY"]
