@@ -48,16 +48,34 @@ def test_the_demo_prints_what_the_readme_shows(model):
     assert shown == printed
 
 
+def test_a_cmake_project_gets_to_an_attention_call_as_the_readme_shows(run, blocks, tmp_path):
+    (program,), (project,) = blocks("README.md", "cpp"), blocks("README.md", "cmake")
+    assert "add_subdirectory(qkv) " in project
+    (tmp_path / "main.cc").write_text(program)
+    # By its real path, so that ccache knows it.
+    (tmp_path / "CMakeLists.txt").write_text(project.replace("(qkv)", f'("{ROOT}" qkv)'))
+    (command,) = re.findall(r"`(cmake -B [^`]+)`", ENGLISH)
+    assert run("bash", "-euc", command, cwd=tmp_path).endswith("\n0.5 4.85203\n")
+
+
+def test_the_readme_names_the_packages_that_attention_needs():
+    (line,) = re.findall(r"^    sudo apt-get install (.*)$", ENGLISH, re.MULTILINE)
+    setup = (ROOT / "tools" / "setup.sh").read_text()
+    packages = re.search(r"build_packages=\((.*?)\)", setup, re.DOTALL)[1].split()
+    not_needed = {"ninja-build", "nlohmann-json3-dev", "libutf8proc-dev", "libcli11-dev"}  # make will do; other components
+    assert line.split() == [package for package in packages if package not in not_needed]
+
+
 def test_both_readmes_show_the_same_output_and_program():
     english, chinese = code_blocks(ENGLISH), code_blocks(CHINESE)
-    assert english[0].startswith("    $ make demo\n") and english[2].startswith("```cpp\n")
+    assert english[0].startswith("    $ make demo\n")
     assert chinese[0] == english[0]
-    assert chinese[2] == english[2]
+    assert [block for block in chinese if block[0] == "`"] == [block for block in english if block[0] == "`"]
 
 
 def test_both_readmes_have_the_same_commands():
     english, chinese = code_blocks(ENGLISH), code_blocks(CHINESE)
-    assert len(english) == 4
+    assert len(english) == 6
     assert [commands(block) for block in chinese] == [commands(block) for block in english]
 
 
