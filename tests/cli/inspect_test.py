@@ -1,6 +1,7 @@
 """qkv inspect and qkv info."""
 
 import json
+import platform
 
 import numpy as np
 import safetensors.numpy
@@ -56,6 +57,24 @@ def test_info_says_what_runs(qkv):
 def test_info_shows_the_cap_of_the_target(qkv):
     answer = qkv("info", "--json", env={"QKV_TARGET": "portable"}).json()
     assert (answer["target"], answer["target_cap"]) == ("portable", "portable")
+
+
+def test_a_cap_leaves_the_best_target_below_it(qkv):
+    def target_under(cap):
+        answer = qkv("info", "--json", env={"QKV_TARGET": cap}).json()
+        assert answer["targets"] == targets, "what the machine has does not depend on the cap"
+        return answer["target"]
+
+    targets = qkv("info", "--json", env={"QKV_TARGET": ""}).json()["targets"]
+    assert target_under("") == targets[0] and targets[-1] == "portable"
+    names = ["avx512", "avx2", "sse4", "portable"] if platform.machine() == "x86_64" else ["neon", "portable"]
+    for n, cap in enumerate(names):
+        assert target_under(cap) == next(name for name in names[n:] if name in targets), cap
+
+
+def test_a_cap_that_is_no_target_is_told_the_names(qkv):
+    for cap in ("mmx", "AVX2", "avx2 ", "portable,sse4"):
+        qkv("info", env={"QKV_TARGET": cap}).fails(2, f"QKV_TARGET: got {cap}, expected one of", "portable")
 
 
 def test_info_counts_the_threads_that_are_set(qkv):
