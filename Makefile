@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: check-threads help demo command model build test check check-cpus format
+.PHONY: check-threads help demo command model build test lint check check-cpus format
 
 QKV := build/release/qkv
 PYTHON := .venv/bin/python
@@ -17,7 +17,7 @@ EACH_CPP_FILE := find qkv viewer cli tests examples \( -name '*.h' -o -name '*.c
 SENTENCE := The animal didn't cross the street because it was too
 
 help:  ## list these targets
-	@sed -n 's/^\([a-z-]*\):.*##  */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*##  */  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22
 
 demo: command  ## build the command, fetch the model, show where "it" looks
 	@tools/fetch_model.sh >/dev/null
@@ -38,9 +38,10 @@ build:  ## build everything, tests too
 	@cmake --preset release -DQKV_BUILD_TESTS=ON $(CCACHE) >&2
 	@cmake --build --preset release >&2
 
-test: check build model  ## run every test, also with sanitizers (QKV_TEST_TORCH=1: and compare with PyTorch)
+test: lint build model  ## run every test, also with sanitizers (QKV_TEST_TORCH=1: and compare with PyTorch)
 	@ctest --preset release -j "$$(nproc)"
 	@$(PYTEST) tests --ignore=tests/parity
+	@echo "left out: clang-tidy; make check runs it"
 ifeq ($(QKV_TEST_TORCH),1)
 	@$(PYTEST) tests/parity
 else
@@ -56,10 +57,15 @@ check-threads:  ## run the tests that use threads under ThreadSanitizer
 	@cmake --build --preset tsan >&2
 	@ctest --preset tsan
 
-check:  ## check include levels, house rules and formatting
+lint:  ## check include levels, house rules, formatting and that public headers are documented (seconds)
 	@tools/setup.sh test
 	@$(PYTHON) -B tools/check_layers.py
 	@$(EACH_CPP_FILE) clang-format --dry-run -Werror
+	@tools/check_docs.sh
+
+check: lint  ## the same, and clang-tidy (minutes the first time, then only what has changed)
+	@cmake --preset tidy >&2
+	@$(PYTHON) -B tools/check_tidy.py build/tidy
 
 check-cpus: build  ## run on older x86-64 processors by emulation (needs qemu-user)
 	@tests/install/check_cpus.sh

@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly build_packages=(g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev nlohmann-json3-dev libutf8proc-dev
   libcli11-dev)
-readonly test_packages=(libgtest-dev libgmock-dev libeigen3-dev clang clang-format ccache)
+readonly test_packages=(libgtest-dev libgmock-dev libeigen3-dev clang clang-format clang-tidy doxygen ccache)
 readonly venv_python=.venv/bin/python
 log=""
 trap '[[ -z $log ]] || rm -f "$log"' EXIT

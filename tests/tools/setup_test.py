@@ -13,7 +13,8 @@ import pytest
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 BUILD_PACKAGES = ["g++", "cmake", "ninja-build", "pkg-config", "libhwy-dev", "libtbb-dev", "nlohmann-json3-dev"]
 BUILD_PACKAGES += ["libutf8proc-dev", "libcli11-dev"]
-TEST_PACKAGES = ["libgtest-dev", "libgmock-dev", "libeigen3-dev", "clang", "clang-format", "ccache"]
+TEST_PACKAGES = ["libgtest-dev", "libgmock-dev", "libeigen3-dev", "clang", "clang-format", "clang-tidy", "doxygen"]
+TEST_PACKAGES += ["ccache"]
 
 
 def make_wheel(folder, name):
