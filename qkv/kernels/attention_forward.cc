@@ -23,7 +23,7 @@ constexpr Index kPanelsPerTask = 8;
 /// Fewer panels per task as long as there are fewer tasks than this: enough for a few threads to share evenly.
 constexpr Index kEnoughTasks = 16;
 /// Q^T and O^T of all panels of a task stay below this: half of a 512 KiB L2.
-constexpr Index kPanelFloats = 64 * 1024;
+constexpr Index kPanelFloats = Index{64} * 1024;
 
 Index floats_per_panel(const ForwardShape& shape) {
   return (shape.head_dim + shape.v_head_dim + 4 + 2 * shape.hidden_dim) * kMaxPanelWidth;

@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 //   for each block of weight rows (in L2)    for each panel (x^T in lanes)    y^T tile = W x^T -> bias, activation -> y
 constexpr Index kPanelsPerTask = 8;
 constexpr Index kOutputsPerTask = 192;
-constexpr Index kBlockFloats = 32 * 1024;  // 128 KiB of weights: a quarter of a 512 KiB L2
+constexpr Index kBlockFloats = Index{32} * 1024;  // 128 KiB of weights: a quarter of a 512 KiB L2
 
 Index block_rows(Index in_dim) {
   const Index rows = kBlockFloats / std::max<Index>(in_dim, 1);
