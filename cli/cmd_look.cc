@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -6,6 +5,7 @@
 #include <variant>
 
 #include "cli/commands.h"
+#include "cli/encode_text.h"
 #include "cli/exit_code.h"
 #include "cli/help.h"
 #include "cli/input.h"
@@ -44,17 +44,6 @@ constexpr const char* kNotes =
     "is not given is picked: the strongest link between two words that are not neighbours. Layers and heads count from "
     "0. Attention to a word in several pieces is the sum over its pieces, attention from it the mean. #index counts "
     "tokens (with --words, words) from 0, special ones included.";
-
-Encoding encode(const LookOptions& options, const LoadedModel& model, const std::string& text) {
-  Encoding encoding = blame(ExitCode::kInput, [&] { return model.tokenizer.encode(text); });
-  const bool is_empty = std::ranges::none_of(encoding.word_indices, [](const auto& word) { return word.has_value(); });
-  if (is_empty) throw CommandError(ExitCode::kInput, options.command->get_name() + ": the text is empty");
-  const Index most = std::visit([](const auto& any) { return any.config.max_positions; }, model.model);
-  if (encoding.size() > most)
-    throw CommandError(ExitCode::kInput, "the text has " + std::to_string(encoding.size()) + " tokens; " + model.name +
-                                             " reads at most " + std::to_string(most) + " (max_position_embeddings)");
-  return encoding;
-}
 
 viewer::Record make_record(const LoadedModel& model, const Encoding& encoding, Executor* executor) {
   const TensorView<const std::int32_t, 2> tokens(encoding.ids.data(), {1, encoding.size()});
@@ -95,7 +84,7 @@ void run_look(const LookOptions& options, const Console& console) {
   const Stopwatch load_time;
   const LoadedModel model = load_model_or_default(options.model);
   const double load_seconds = load_time.seconds();
-  const Encoding encoding = encode(options, model, text);
+  const Encoding encoding = encode_text(*options.command, model, text);
   const Stopwatch run_time;
   const viewer::Record record = make_record(model, encoding, executor.get());
   const double run_seconds = run_time.seconds();

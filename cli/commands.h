@@ -10,6 +10,7 @@ namespace qkv::cli {
 // A command prints through `console` and throws CommandError; it has no other way to end.
 
 void add_look(CLI::App& app, const Console& console);
+void add_lesson(CLI::App& app, const Console& console);
 void add_attend(CLI::App& app, const Console& console);
 void add_tokenize(CLI::App& app, const Console& console);
 void add_embed(CLI::App& app, const Console& console);

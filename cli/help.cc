@@ -69,9 +69,12 @@ void set_help(CLI::App& command, const HelpText& text) {
       [text](const CLI::App* app, const std::string&, CLI::AppFormatMode) { return full_help(*app, text); });
 }
 
+std::string full_name(const CLI::App& command) {
+  return command.get_parent() ? full_name(*command.get_parent()) + " " + command.get_name() : "qkv";
+}
+
 std::string short_help(const CLI::App& command) {
-  const std::string name = command.get_parent() ? "qkv " + command.get_name() : "qkv";
-  return command.get_footer() + "\n`" + name + " --help` says more.\n";
+  return command.get_footer() + "\n`" + full_name(command) + " --help` says more.\n";
 }
 
 }  // namespace qkv::cli

@@ -15,6 +15,9 @@ struct HelpText {
 /// Makes --help of `command` print its description, usage and examples first, then its arguments and options.
 void set_help(CLI::App& command, const HelpText& text);
 
+/// "qkv lesson scale": what is typed to run a command; "qkv" for the whole program.
+std::string full_name(const CLI::App& command);
+
 /// The first part of a command's help, for who forgot its argument.
 std::string short_help(const CLI::App& command);
 

@@ -86,23 +86,33 @@ void check_command(const CLI::App& app, std::string_view name) {
                                            " (qkv --help lists the commands)");
 }
 
+// The command that the arguments were for, as far as they were understood.
+const CLI::App& innermost_command(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app : innermost_command(*commands.front());
+}
+
 std::string usage_message(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App& command = app.get_subcommands().empty() ? app : *app.get_subcommands().front();
-  const std::string name = command.get_parent() ? "qkv " + command.get_name() : "qkv";
+  const CLI::App& command = innermost_command(app);
+  const std::string name = full_name(command);
   std::string message = error.what();
   for (std::size_t at; (at = message.find('\n')) != std::string::npos;) message.replace(at, 1, "; ");
   const auto extras = command.remaining();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) && !extras.empty()) {
     const std::string& first = extras.front();
     const bool is_option = first.starts_with('-');
-    message = (is_option ? "unknown option '" : "unexpected argument '") + first + "'";
-    if (is_option) message += did_you_mean(first.substr(0, first.find('=')), option_names(command));
+    const auto names = is_option ? option_names(command) : command_names(command);
+    std::string problem = "unknown " + (command.get_parent() ? command.get_name() : "command");
+    if (names.empty()) problem = "unexpected argument";
+    if (is_option) problem = "unknown option";
+    message = problem + " '" + first + "'" + did_you_mean(is_option ? first.substr(0, first.find('=')) : first, names);
   }
   return message + " (" + name + " --help lists what there is)";
 }
 
 void add_commands(CLI::App& app, const Console& console) {
   add_look(app, console);
+  add_lesson(app, console);
   add_tokenize(app, console);
   add_embed(app, console);
   add_attend(app, console);

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-COMMANDS = ("look", "tokenize", "embed", "attend", "inspect", "info")
+COMMANDS = ("look", "lesson", "tokenize", "embed", "attend", "inspect", "info")
 
 
 def test_help_leads_with_examples(qkv):
