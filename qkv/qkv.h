@@ -3,6 +3,7 @@
 // Every public header of the components that are installed.
 
 #include "qkv/attention/attention.h"
+#include "qkv/attention/merge.h"
 #include "qkv/core/error.h"
 #include "qkv/core/executor.h"
 #include "qkv/core/in_quotes.h"

@@ -11,8 +11,7 @@ namespace {
 // A call whose arguments and outputs have been checked.
 void run(const AttentionOutput& output, CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
          Workspace& workspace) {
-  Index default_q_start = 0;
-  const auto args = resolve(q, k, v, options, default_q_start);
+  const auto args = resolve(q, k, v, options);
   const auto forward = kernels::plan_attention_forward(forward_shape({q.shape(), k.shape(), v.shape()}, options));
   Executor& executor = options.executor ? *options.executor : default_executor();
   const Index num_workers = std::min(executor.num_workers(), forward.num_tasks);

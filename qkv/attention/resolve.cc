@@ -53,11 +53,58 @@ void check_position(Index position) {
   check(position >= -kLargestPosition && position <= kLargestPosition, kFunction, "q_start", position, "-2^60 to 2^60");
 }
 
-void check_q_start(const std::variant<Index, TensorView<const Index, 1>>& q_start, Index batch) {
-  if (const Index* scalar = std::get_if<Index>(&q_start)) return check_position(*scalar);
-  const auto& per_batch = std::get<1>(q_start);
-  check_equal(kFunction, "q_start.shape[0] (batch)", per_batch.shape(0), batch);
-  for (Index b = 0; b < batch; ++b) check_position(per_batch(b));
+void check_q_start(const Mask& mask, Index batch) {
+  if (const Index* scalar = std::get_if<Index>(&*mask.q_start)) return check_position(*scalar);
+  const auto& starts = std::get<1>(*mask.q_start);
+  if (mask.cu_seqlens_q)
+    check_equal(kFunction, "q_start.shape[0] (num_sequences)", starts.shape(0), mask.cu_seqlens_q->shape(0) - 1);
+  else
+    check_equal(kFunction, "q_start.shape[0] (batch)", starts.shape(0), batch);
+  for (Index s = 0; s < starts.shape(0); ++s) check_position(starts(s));
+}
+
+void check_documents(const Documents& documents, const AttentionShapes& shapes) {
+  const auto check_ids = [&](const char* name, const Shape<2>& got, Index len, const char* len_name) {
+    if (got[0] != shapes.q[0] && got[0] != 1)
+      throw_invalid(kFunction, std::string(name) + ".shape[0] (batch)", got[0], std::to_string(shapes.q[0]) + " or 1");
+    if (got[1] != len) throw_invalid(kFunction, std::string(name) + ".shape[1] (" + len_name + ")", got[1], len);
+  };
+  check_ids("documents.k", documents.k.shape(), shapes.k[2], "kv_len");
+  if (documents.q) return check_ids("documents.q", documents.q->shape(), shapes.q[2], "q_len");
+  if (shapes.q[2] != shapes.k[2])
+    throw_invalid(kFunction, "documents.q", "no ids",
+                  "ids of the queries, as q_len = " + std::to_string(shapes.q[2]) +
+                      " is not kv_len = " + std::to_string(shapes.k[2]));
+}
+
+void check_bounds(const char* name, TensorView<const Index, 1> bounds, Index len, const char* len_name) {
+  const std::string place = std::string(name);
+  if (bounds.shape(0) < 2) throw_invalid(kFunction, place + ".shape[0] (num_sequences + 1)", bounds.shape(0), ">= 2");
+  if (bounds(0) != 0) throw_invalid(kFunction, place + "[0]", bounds(0), 0);
+  const Index last = bounds.shape(0) - 1;
+  for (Index s = 0; s < last; ++s)
+    if (bounds(s + 1) < bounds(s))
+      throw_invalid(kFunction, place + "[" + std::to_string(s + 1) + "]", bounds(s + 1),
+                    "at least " + std::to_string(bounds(s)) + ", the bound before it");
+  if (bounds(last) != len)
+    throw_invalid(kFunction, place + "[" + std::to_string(last) + "]", bounds(last),
+                  std::string(len_name) + " = " + std::to_string(len));
+}
+
+void check_sequences(const Mask& mask, const AttentionShapes& shapes) {
+  if (!mask.cu_seqlens_q || !mask.cu_seqlens_k)
+    throw_invalid(kFunction, mask.cu_seqlens_q ? "cu_seqlens_k" : "cu_seqlens_q", "no bounds",
+                  "bounds beside those of the other, or neither");
+  check(shapes.q[0] == 1, kFunction, "q.shape[0] (batch)", shapes.q[0], "1, as cu_seqlens cut a ragged batch");
+  check_bounds("cu_seqlens_q", *mask.cu_seqlens_q, shapes.q[2], "q_len");
+  check_bounds("cu_seqlens_k", *mask.cu_seqlens_k, shapes.k[2], "kv_len");
+  check_as_in("cu_seqlens_k.shape[0] (num_sequences + 1)", mask.cu_seqlens_k->shape(0), mask.cu_seqlens_q->shape(0),
+              "cu_seqlens_q");
+}
+
+void check_per_head(const char* name, const std::optional<CView<1>>& values, Index num_heads) {
+  if (values && values->shape(0) != num_heads)
+    throw_invalid(kFunction, std::string(name) + ".shape[0] (num_heads)", values->shape(0), num_heads);
 }
 
 template <int Rank>
@@ -146,7 +193,15 @@ void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options
   if (options.mask.keep) check_mask_shape("keep", options.mask.keep->shape(), shapes);
   if (options.mask.window) check_window(*options.mask.window);
   if (options.mask.valid_lens) check_valid_lens(options.mask.valid_lens->lengths(), shapes);
-  if (options.mask.q_start) check_q_start(*options.mask.q_start, q[0]);
+  check_per_head("alibi_slopes", options.alibi_slopes, q[1]);
+  check_per_head("sinks", options.sinks, q[1]);
+  if (options.mask.documents) check_documents(*options.mask.documents, shapes);
+  if (options.mask.cu_seqlens_q || options.mask.cu_seqlens_k) check_sequences(options.mask, shapes);
+  if (options.mask.q_start) check_q_start(options.mask, q[0]);
+  if (options.dropout) {
+    const double p = options.dropout->p;
+    check(p >= 0 && p <= 1, kFunction, "dropout.p", p, "0 to 1");
+  }
 }
 
 void check_call(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options) {
@@ -156,25 +211,54 @@ void check_call(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& opti
   check_last_stride("v", v);
 }
 
-kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
-                                      Index& default_q_start) {
+namespace {
+
+// One row of ids for each batch entry.
+TensorView<const Index, 2> broadcast_rows(TensorView<const Index, 2> ids, Index batch) {
+  return {ids.data(), {batch, ids.shape(1)}, {ids.shape(0) == 1 ? 0 : ids.stride(0), ids.stride(1)}};
+}
+
+// What tells rows and keys apart by where they are.
+void resolve_rows(const AttentionOptions& options, Index batch, kernels::AttentionArgs<float>& args) {
+  const Mask& mask = options.mask;
+  const Index q_len = args.q.shape(2);
+  if (mask.cu_seqlens_q) args.sequences = {*mask.cu_seqlens_q, *mask.cu_seqlens_k};
+  const Index num_sequences = mask.cu_seqlens_q ? mask.cu_seqlens_q->shape(0) - 1 : batch;
+  if (mask.q_start) {
+    const Index* scalar = std::get_if<Index>(&*mask.q_start);
+    args.q_start = scalar ? TensorView<const Index, 1>(scalar, {num_sequences}, {0}) : std::get<1>(*mask.q_start);
+  }
+  if (mask.valid_lens) {
+    const auto lengths = mask.valid_lens->lengths();
+    args.valid_lens = {
+        lengths.data(), {batch, q_len}, {lengths.stride(0), lengths.shape(1) == 1 ? 0 : lengths.stride(1)}};
+  }
+  if (mask.documents)
+    args.documents = {broadcast_rows(mask.documents->q.value_or(mask.documents->k), batch),
+                      broadcast_rows(mask.documents->k, batch)};
+}
+
+// Nothing if no weight would fall.
+std::optional<kernels::DropoutBits> resolve_dropout(const std::optional<Dropout>& dropout) {
+  const auto threshold = dropout ? static_cast<std::uint32_t>(std::lround(dropout->p * 65536)) : 0;
+  if (threshold == 0) return std::nullopt;
+  return kernels::DropoutBits{threshold, dropout->seed, static_cast<std::uint32_t>(dropout->batch_start)};
+}
+
+}  // namespace
+
+kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options) {
   const AttentionShapes shapes{q.shape(), k.shape(), v.shape()};
   const Index batch = q.shape(0);
-  default_q_start = k.shape(2) - q.shape(2);
-  TensorView<const Index, 1> q_start(&default_q_start, {batch}, {0});
-  if (options.mask.q_start) {
-    if (const Index* scalar = std::get_if<Index>(&*options.mask.q_start))
-      default_q_start = *scalar;
-    else
-      q_start = std::get<1>(*options.mask.q_start);
-  }
-
-  kernels::AttentionArgs<float> args{.q = q, .k = k, .v = v, .q_start = q_start};
+  kernels::AttentionArgs<float> args{.q = q, .k = k, .v = v};
   args.scoring = options.scoring;
   args.scale = static_cast<float>(scale_of(options, q.shape(3)));
   if (options.softcap) args.softcap = static_cast<float>(*options.softcap);
   if (options.attn_bias) args.attn_bias = broadcast(*options.attn_bias, shapes.attn_weights());
   if (options.mask.keep) args.keep = broadcast(*options.mask.keep, shapes.attn_weights());
+  args.alibi_slopes = options.alibi_slopes;
+  args.sinks = options.sinks;
+  args.dropout = resolve_dropout(options.dropout);
   args.causal = options.mask.causal;
   if (options.mask.window) {
     const auto clamp = [](std::optional<Index> side) {
@@ -183,11 +267,7 @@ kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const 
     args.window_left = clamp(options.mask.window->left);
     args.window_right = clamp(options.mask.window->right);
   }
-  if (options.mask.valid_lens) {
-    const auto lengths = options.mask.valid_lens->lengths();
-    args.valid_lens = {
-        lengths.data(), {batch, q.shape(2)}, {lengths.stride(0), lengths.shape(1) == 1 ? 0 : lengths.stride(1)}};
-  }
+  resolve_rows(options, batch, args);
   return args;
 }
 

@@ -18,16 +18,14 @@ struct AttentionShapes {
 };
 
 /// All checks and all defaults of attention live in this file: a check throws std::invalid_argument, or whatever follows cannot fail.
-/// Touches no element of q, k, v; reads valid_lens and q_start.
+/// Touches no element of q, k, v; reads valid_lens, q_start and cu_seqlens.
 void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options);
 
 /// check_shapes(), and the strides.
 void check_call(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options);
 
-/// The kernel's arguments of a call that check_call() has let through.
-/// `default_q_start` is storage for the position of query 0 and must outlive the result.
-kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
-                                      Index& default_q_start);
+/// The kernel's arguments of a call that check_call() has let through. They borrow from `options`.
+kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options);
 
 /// What the kernel's plan depends on.
 kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const AttentionOptions& options);

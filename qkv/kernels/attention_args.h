@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <variant>
 
@@ -27,24 +28,51 @@ struct AdditiveScoring {
 template <class T>
 using Scoring = std::variant<DotScoring, CosineScoring, AdditiveScoring<T>>;
 
+/// Document ids: a query and a key see each other iff theirs are equal.
+struct DocumentIds {
+  TensorView<const Index, 2> q;  ///< [batch, q_len]
+  TensorView<const Index, 2> k;  ///< [batch, kv_len]
+};
+
+/// A ragged batch: sequence s owns queries q[s] .. q[s+1]-1 and keys k[s] .. k[s+1]-1 of the one batch entry.
+struct SequenceBounds {
+  TensorView<const Index, 1> q;  ///< [num_sequences + 1], from 0 to q_len
+  TensorView<const Index, 1> k;  ///< [num_sequences + 1], from 0 to kv_len
+};
+
+/// Which weights are dropped after the softmax. Weight (b, h, i, j) is dropped iff its 16 random bits are below `threshold`; the others are
+/// multiplied by 65536 / (65536 - threshold). The bits are number j % 8 of the eight, low half of each word first, that
+/// philox4x32<7>(counter, key) gives for counter = {i, j / 8, h, batch_start + b} and key = {seed, seed >> 32}, all modulo 2^32.
+struct DropoutBits {
+  std::uint32_t threshold;    ///< the probability in units of 2^-16, rounded: 0 to 65536
+  std::uint64_t seed;         ///< the key of the generator
+  std::uint32_t batch_start;  ///< what batch entry 0 of this call counts as
+};
+
 /// One attention call after attention/resolve: every shape agrees, every default is filled in, every mask has the full
 /// shape [batch, num_heads, q_len, kv_len] (broadcast axes have stride 0). Kernels trust it and check nothing.
 template <class T>
 struct AttentionArgs {
-  TensorView<const T, 4> q;                                        ///< [batch, num_heads, q_len, head_dim]
-  TensorView<const T, 4> k;                                        ///< [batch, num_kv_heads, kv_len, k_head_dim]
-  TensorView<const T, 4> v;                                        ///< [batch, num_kv_heads, kv_len, v_head_dim]
-  Scoring<T> scoring = DotScoring{};                               ///< how alike a query and a key are
-  T scale = 1;                                                     ///< multiplier of the score
-  std::optional<T> softcap = std::nullopt;                         ///< s = softcap * tanh(s / softcap)
-  std::optional<TensorView<const T, 4>> attn_bias = std::nullopt;  ///< added to scores; -inf excludes
+  TensorView<const T, 4> q;                                           ///< [batch, num_heads, q_len, head_dim]
+  TensorView<const T, 4> k;                                           ///< [batch, num_kv_heads, kv_len, k_head_dim]
+  TensorView<const T, 4> v;                                           ///< [batch, num_kv_heads, kv_len, v_head_dim]
+  Scoring<T> scoring = DotScoring{};                                  ///< how alike a query and a key are
+  T scale = 1;                                                        ///< multiplier of the score
+  std::optional<T> softcap = std::nullopt;                            ///< s = softcap * tanh(s / softcap)
+  std::optional<TensorView<const T, 4>> attn_bias = std::nullopt;     ///< added to scores; -inf excludes
+  std::optional<TensorView<const T, 1>> alibi_slopes = std::nullopt;  ///< [num_heads]: score -= slope * |position - j|
+  std::optional<TensorView<const T, 1>> sinks = std::nullopt;         ///< [num_heads]: logit of one more, valueless key
 
-  bool causal = false;                                                  ///< key j is visible iff j <= q_start + i
-  std::optional<Index> window_left = std::nullopt;                      ///< keys seen to the left; absent = all
-  std::optional<Index> window_right = std::nullopt;                     ///< keys seen to the right; absent = all
-  TensorView<const Index, 1> q_start;                                   ///< [batch]; position of query 0
+  bool causal = false;                               ///< key j is visible iff j <= q_start + i
+  std::optional<Index> window_left = std::nullopt;   ///< keys seen to the left; absent = all
+  std::optional<Index> window_right = std::nullopt;  ///< keys seen to the right; absent = all
+  /// [batch], or [num_sequences]: position of the first query. Absent: number of keys - number of queries.
+  std::optional<TensorView<const Index, 1>> q_start = std::nullopt;
   std::optional<TensorView<const Index, 2>> valid_lens = std::nullopt;  ///< [batch, q_len]
   std::optional<TensorView<const bool, 4>> keep = std::nullopt;         ///< true = may attend
+  std::optional<DocumentIds> documents = std::nullopt;                  ///< equal ids see each other
+  std::optional<SequenceBounds> sequences = std::nullopt;               ///< of a ragged batch
+  std::optional<DropoutBits> dropout = std::nullopt;                    ///< of the weights
 
   /// The sizes of the call, as its shapes have them.
   /// @{

@@ -26,7 +26,7 @@ constexpr Index kEnoughTasks = 16;
 constexpr Index kPanelFloats = Index{64} * 1024;
 
 Index floats_per_panel(const ForwardShape& shape) {
-  return (shape.head_dim + shape.v_head_dim + 4 + 2 * shape.hidden_dim) * kMaxPanelWidth;
+  return (shape.head_dim + shape.v_head_dim + 5 + 2 * shape.hidden_dim) * kMaxPanelWidth;
 }
 
 // Of the scores, the bias, the copy of the values, and what scoring keeps of the keys.
@@ -103,15 +103,19 @@ Panel start_panel(const Head& head, PanelCut cut, Carver& carver) {
   panel.width = round_up(cut.num_queries, kLanes);
   panel.range.all = {0, args.kv_len()};
   for (Index i = 0; i < panel.width; ++i) {
-    panel.lane_range[i] =
-        i < cut.num_queries ? visible_range(args, head.b, cut.first_query + i) : panel.lane_range[cut.num_queries - 1];
-    panel.range.add(panel.lane_range[i]);
+    const Index query = cut.first_query + std::min(i, cut.num_queries - 1);
+    const QueryPlace place = place_query(args, head.b, query);
+    panel.lane_range[i] = place.keys;
+    panel.position[i] = place.position;
+    panel.range.add(place.keys);
+    if (args.documents) panel.documents.add(args.documents->q(head.b, query));
   }
   panel.qt = carver.take(args.head_dim() * panel.width);
   panel.ot = carver.take(args.v_head_dim() * panel.width);
   panel.row_max = carver.take(panel.width);
   panel.row_sum = carver.take(panel.width);
   panel.moment = carver.take(panel.width);
+  panel.key_sum = carver.take(panel.width);
   if (const auto* additive = args.additive()) {
     panel.hidden = carver.take(additive->w_v.shape(0) * panel.width);
     panel.exp_hidden = carver.take(additive->w_v.shape(0) * panel.width);
@@ -126,43 +130,70 @@ KeyRange intersect(KeyRange a, KeyRange b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-// All tiles of the grid that meet `keys`, clipped to it. The grid starts at key 0 for every panel, so the way a row's
-// sums are cut does not depend on the other rows.
+// The tiles of a grid that starts at key `origin`, as far as they meet `keys`.
 template <class Step>
-HWY_INLINE void for_each_tile(KeyRange keys, const Step& step) {
-  for (Index begin = keys.begin / kKeyTile * kKeyTile; begin < keys.end; begin += kKeyTile)
+HWY_INLINE void for_each_tile_from(Index origin, KeyRange keys, const Step& step) {
+  for (Index begin = origin + (keys.begin - origin) / kKeyTile * kKeyTile; begin < keys.end; begin += kKeyTile)
     step(intersect(keys, {begin, begin + kKeyTile}));
+}
+
+// All tiles that meet `keys`. The grid starts at key 0, in a ragged batch at the first key of each sequence, for every panel, so the way a
+// row's sums are cut does not depend on other rows or sequences.
+template <class Step>
+HWY_INLINE void for_each_tile(const AttentionArgs<float>& args, KeyRange keys, const Step& step) {
+  if (keys.empty()) return;
+  if (!args.sequences) return for_each_tile_from(0, keys, step);
+  const auto& bounds = args.sequences->k;
+  for (Index s = last_at_most(bounds, keys.begin); s + 1 < bounds.shape(0) && bounds(s) < keys.end; ++s) {
+    const KeyRange part = intersect(keys, {bounds(s), bounds(s + 1)});
+    if (!part.empty()) for_each_tile_from(bounds(s), part, step);
+  }
+}
+
+// Takes in the sink once all keys are folded.
+void close_sums(const Head& head, Panel& panel) {
+  const auto& sinks = head.args.sinks;
+  if (!sinks || (*sinks)(head.h) == kMinusInfinity) {
+    std::copy_n(panel.row_sum, panel.width, panel.key_sum);
+    return;
+  }
+  with_vectors(panel.width,
+               [&]<int kVectors>() { add_sink<kVectors>((*sinks)(head.h), head.args.v_head_dim(), panel); });
 }
 
 // Folds all tiles again with the values guarded: the bits of a panel in which no value was NaN or Inf, unless a visible one is.
 void refold_guarded(const Head& head, Panel& panel, bool want_entropy, TileScratch& scratch) {
   reset_softmax(panel, head.args.v_head_dim());
-  for_each_tile(panel.range.any, [&](KeyRange tile) {
+  const Folding folding{.want_entropy = want_entropy, .guard_values = true};
+  for_each_tile(head.args, panel.range.any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
-    with_vectors(panel.width, [&]<int kVectors>() {
-      fold_tile<kVectors>(head, panel, tile, want_entropy, Values::kGuarded, scratch);
-    });
+    with_vectors(panel.width, [&]<int kVectors>() { fold_tile<kVectors>(head, panel, tile, folding, scratch); });
   });
+  close_sums(head, panel);
 }
 
 // ot from the final weights, which are at most 1: values that overflow an unnormalised sum do not overflow this one.
 void sum_normalised(const Head& head, Panel& panel, TileScratch& scratch) {
-  std::fill_n(panel.ot, head.args.v_head_dim() * panel.width, 0.0f);
-  for_each_tile(panel.range.any, [&](KeyRange tile) {
+  const Index v_head_dim = head.args.v_head_dim();
+  std::fill_n(panel.ot, v_head_dim * panel.width, 0.0f);
+  for_each_tile(head.args, panel.range.any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
     with_vectors(panel.width, [&]<int kVectors>() {
       weigh_tile<kVectors>(head, panel, tile, scratch);
+      if (head.args.dropout) drop_weights<kVectors>(head, panel, tile, scratch.scores);
       add_guarded_values<kVectors>(head, panel, tile, scratch);
     });
   });
+  scale_values(panel, v_head_dim, keep_scale(head.args));
 }
 
 // ot <- out^T. A NaN or Inf in it may be 0 * NaN of an excluded value, an overflow of the unnormalised sum, or rightly there.
 void finish_values(const Head& head, Panel& panel, bool want_entropy, TileScratch& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
+  close_sums(head, panel);
   if (has_non_finite(panel, v_head_dim)) refold_guarded(head, panel, want_entropy, scratch);
   if (has_non_finite(panel, v_head_dim)) return sum_normalised(head, panel, scratch);
-  normalise(panel, v_head_dim);
+  normalise(panel, v_head_dim, keep_scale(head.args));
 }
 
 void write_attn_weights(const Head& head, const Panel& panel, TileScratch& scratch, TensorView<float, 4> weights) {
@@ -174,7 +205,7 @@ void write_attn_weights(const Head& head, const Panel& panel, TileScratch& scrat
   const KeyRange any = panel.range.any;
   fill_zero(0, any.begin);
   fill_zero(any.end, head.args.kv_len());
-  for_each_tile(any, [&](KeyRange tile) {
+  for_each_tile(head.args, any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
     with_vectors(panel.width, [&]<int kVectors>() { weigh_tile<kVectors>(head, panel, tile, scratch); });
     unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride);
@@ -213,16 +244,15 @@ void task(const AttentionArgs<float>& args, const AttentionOutput<float>& out, c
     keys = keys.empty() ? any : KeyRange{std::min(keys.begin, any.begin), std::max(keys.end, any.end)};
   }
 
-  const bool want_entropy = out.entropy.has_value();
+  const Folding folding{.want_entropy = out.entropy.has_value()};
   load_key_weights(args, scratch.keys);
-  for_each_tile(keys, [&](KeyRange shared_tile) {
+  for_each_tile(args, keys, [&](KeyRange shared_tile) {
     load_keys(head, shared_tile, scratch.keys);
     for (Index p = 0; p < num_panels; ++p) {
       const KeyRange tile = intersect(shared_tile, panels[p].range.any);
       if (tile.empty()) continue;
-      with_vectors(panels[p].width, [&]<int kVectors>() {
-        fold_tile<kVectors>(head, panels[p], tile, want_entropy, Values::kPlain, scratch);
-      });
+      with_vectors(panels[p].width,
+                   [&]<int kVectors>() { fold_tile<kVectors>(head, panels[p], tile, folding, scratch); });
     }
   });
   for (Index p = 0; p < num_panels; ++p) finish_panel(head, panels[p], out, scratch);

@@ -16,18 +16,17 @@
 #endif
 
 #include <cmath>
-#include <limits>
 
 #include "hwy/highway.h"
+#include "qkv/kernels/dropout-inl.h"
 #include "qkv/kernels/math-inl.h"
 #include "qkv/kernels/scoring-inl.h"
 #include "qkv/kernels/transpose-inl.h"
+#include "qkv/kernels/visibility-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
-
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 /// How far (log2 units) row_max may lag; see the invariant.
 constexpr float kSlack = 8.0f;
@@ -46,35 +45,21 @@ inline HWY_NOINLINE void cap_scores(float softcap, Index count, float* HWY_RESTR
   for (Index n = 0; n < count; n += kLanes) hn::Store(hn::Mul(factor, tanh(d, hn::Load(d, scores + n))), d, scores + n);
 }
 
-/// Brings attn_bias and keep for the panel's queries and these keys into lanes.
+/// Brings attn_bias for the panel's queries and these keys into lanes.
 inline HWY_NOINLINE void gather_bias(const Head& head, const Panel& panel, KeyRange tile, float* HWY_RESTRICT bias) {
   const Index num_keys = tile.end - tile.begin, width = panel.width;
-  if (!head.args.attn_bias) {
-    std::fill_n(bias, num_keys * width, 0.0f);
+  const auto& view = *head.args.attn_bias;
+  const float* rows = view.data() + head.b * view.stride(0) + head.h * view.stride(1) +
+                      panel.first_query * view.stride(2) + tile.begin * view.stride(3);
+  if (view.stride(3) == 1) {
+    pack_panel(rows, view.stride(2), panel.num_queries, num_keys, 1, bias, width);
   } else {
-    const auto& view = *head.args.attn_bias;
-    const float* rows = view.data() + head.b * view.stride(0) + head.h * view.stride(1) +
-                        panel.first_query * view.stride(2) + tile.begin * view.stride(3);
-    if (view.stride(3) == 1) {
-      pack_panel(rows, view.stride(2), panel.num_queries, num_keys, 1, bias, width);
-    } else {
-      std::fill_n(bias, num_keys * width, 0.0f);
-      for (Index j = 0; j < num_keys; ++j)
-        for (Index i = 0; i < panel.num_queries; ++i)
-          bias[j * width + i] = rows[i * view.stride(2) + j * view.stride(3)];
-    }
+    for (Index j = 0; j < num_keys; ++j)
+      for (Index i = 0; i < panel.num_queries; ++i) bias[j * width + i] = rows[i * view.stride(2) + j * view.stride(3)];
   }
   // Lanes past the last query see nothing: what they would see may be NaN and set off a second pass over the panel.
   for (Index j = 0; j < num_keys; ++j)
     std::fill(bias + j * width + panel.num_queries, bias + (j + 1) * width, kMinusInfinity);
-  if (!head.args.keep) return;
-  const auto& keep = *head.args.keep;
-  for (Index i = 0; i < panel.num_queries; ++i) {
-    const bool* row = keep.data() + head.b * keep.stride(0) + head.h * keep.stride(1) +
-                      (panel.first_query + i) * keep.stride(2) + tile.begin * keep.stride(3);
-    for (Index j = 0; j < num_keys; ++j)
-      if (!row[j * keep.stride(3)]) bias[j * width + i] = kMinusInfinity;
-  }
 }
 
 /// t += log2(e) * bias; where the bias is -inf the score is replaced, whatever it was. Finite biases count as +-kLargestBias at most, so that
@@ -92,38 +77,53 @@ inline HWY_NOINLINE void add_bias(const float* HWY_RESTRICT bias, Index count, f
   }
 }
 
-/// Replaces the scores of keys outside each lane's own range by -inf.
-inline HWY_NOINLINE void mask_scores(const Panel& panel, KeyRange tile, float* HWY_RESTRICT scores) {
+/// t -= log2(e) * slope * |position of the lane's query - key|.
+template <int kVectors>
+HWY_NOINLINE void add_alibi(float slope, const Panel& panel, KeyRange tile, float* HWY_RESTRICT scores) {
   const F32 d;
-  const Index num_keys = tile.end - tile.begin;
-  HWY_ALIGN float begin[kMaxPanelWidth], end[kMaxPanelWidth];  // relative to the tile: small integers, exact in float
-  for (Index i = 0; i < panel.width; ++i) {
-    begin[i] = static_cast<float>(std::clamp<Index>(panel.lane_range[i].begin - tile.begin, 0, num_keys));
-    end[i] = static_cast<float>(std::clamp<Index>(panel.lane_range[i].end - tile.begin, 0, num_keys));
-  }
-  const auto excluded = hn::Set(d, kMinusInfinity);
-  for (Index j = 0; j < num_keys; ++j) {
-    const auto key = hn::Set(d, static_cast<float>(j));
-    for (Index i = 0; i < panel.width; i += kLanes) {
-      float* place = scores + j * panel.width + i;
-      const auto visible = hn::And(hn::Le(hn::Load(d, begin + i), key), hn::Lt(key, hn::Load(d, end + i)));
-      hn::Store(hn::IfThenElse(visible, hn::Load(d, place), excluded), d, place);
+  HWY_ALIGN float position[kMaxPanelWidth];  // relative to the tile
+  for (Index i = 0; i < panel.width; ++i) position[i] = static_cast<float>(panel.position[i] - tile.begin);
+  const auto factor = hn::Set(d, slope * kLog2E);
+  for (Index j = 0; j < tile.end - tile.begin; ++j) {
+    for (Index v = 0; v < kVectors; ++v) {
+      float* const place = scores + (j * kVectors + v) * kLanes;
+      const auto distance = hn::Abs(hn::Sub(hn::Load(d, position + v * kLanes), hn::Set(d, static_cast<float>(j))));
+      hn::Store(hn::NegMulAdd(factor, distance, hn::Load(d, place)), d, place);
     }
   }
 }
 
-/// scores[j][lane] = t of the tile's keys, -inf where excluded.
+/// scores[j][lane] = t of the tile's keys, -inf where excluded. look_at_tile() was called for the tile.
 template <int kVectors>
 HWY_INLINE void score_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
   const auto& args = head.args;
-  const Index count = (tile.end - tile.begin) * kVectors * kLanes;
+  const Index num_keys = tile.end - tile.begin, count = num_keys * kVectors * kLanes;
   raw_scores<kVectors>(head, panel, tile, scratch);
   if (args.softcap) cap_scores(*args.softcap, count, scratch.scores);
-  if (args.attn_bias || args.keep) {
+  if (args.attn_bias) {
     gather_bias(head, panel, tile, scratch.bias);
     add_bias(scratch.bias, count, scratch.scores);
   }
-  if (!panel.range.all.contains(tile)) mask_scores(panel, tile, scratch.scores);
+  if (args.alibi_slopes) add_alibi<kVectors>((*args.alibi_slopes)(head.h), panel, tile, scratch.scores);
+  if (!scratch.visibility.all) mask_scores<kVectors>(scratch.visibility, num_keys, scratch.scores);
+}
+
+/// Moves row_max of the lanes i .. i+kLanes-1 up to new_max, and what was summed with it.
+template <int kVectors>
+HWY_INLINE void rescale(Panel& panel, Index i, VecF32 new_max, Index v_head_dim) {
+  constexpr Index kWidth = kVectors * kLanes;
+  const F32 d;
+  const auto old_max = hn::Load(d, panel.row_max + i);
+  const auto drop = hn::IfThenElseZero(hn::Ne(new_max, old_max), hn::Sub(old_max, new_max));
+  const auto factor = exp2_or_zero(d, drop);  // exactly 1 where the lane did not rise, 0 where it had seen no key
+  const auto sum = hn::Load(d, panel.row_sum + i);
+  const auto first_keys = hn::Eq(old_max, hn::Set(d, kMinusInfinity));
+  const auto moment = hn::MulAdd(sum, hn::IfThenElse(first_keys, hn::Zero(d), drop), hn::Load(d, panel.moment + i));
+  hn::Store(new_max, d, panel.row_max + i);
+  hn::Store(hn::Mul(factor, sum), d, panel.row_sum + i);
+  hn::Store(hn::Mul(factor, moment), d, panel.moment + i);
+  for (Index c = 0; c < v_head_dim; ++c)
+    hn::Store(hn::Mul(factor, hn::Load(d, panel.ot + c * kWidth + i)), d, panel.ot + c * kWidth + i);
 }
 
 /// Raises row_max to the tile's largest score in the lanes where that lies more than kSlack above, and rescales what
@@ -144,18 +144,7 @@ HWY_INLINE void raise_row_max(Panel& panel, Index num_keys, Index v_head_dim, co
     const auto old_max = hn::Load(d, panel.row_max + i);
     const auto rose = hn::Gt(tile_max[v], hn::Add(old_max, hn::Set(d, kSlack)));
     if (hn::AllFalse(d, rose)) continue;
-
-    const auto new_max = hn::IfThenElse(rose, tile_max[v], old_max);
-    const auto drop = hn::IfThenElseZero(rose, hn::Sub(old_max, new_max));
-    const auto factor = exp2_or_zero(d, drop);  // exactly 1 where the lane did not rise, 0 where it had seen no key
-    const auto sum = hn::Load(d, panel.row_sum + i);
-    const auto first_keys = hn::Eq(old_max, hn::Set(d, kMinusInfinity));
-    const auto moment = hn::MulAdd(sum, hn::IfThenElse(first_keys, hn::Zero(d), drop), hn::Load(d, panel.moment + i));
-    hn::Store(new_max, d, panel.row_max + i);
-    hn::Store(hn::Mul(factor, sum), d, panel.row_sum + i);
-    hn::Store(hn::Mul(factor, moment), d, panel.moment + i);
-    for (Index c = 0; c < v_head_dim; ++c)
-      hn::Store(hn::Mul(factor, hn::Load(d, panel.ot + c * kWidth + i)), d, panel.ot + c * kWidth + i);
+    rescale<kVectors>(panel, i, hn::IfThenElse(rose, tile_max[v], old_max), v_head_dim);
   }
 }
 
@@ -197,10 +186,12 @@ HWY_INLINE void exponentiate(Panel& panel, Index num_keys, float* HWY_RESTRICT s
 
 /// scores <- attn_weights of the tile's keys once row_max and row_sum are final: 2^(t - row_max) / row_sum, 0 where excluded.
 template <int kVectors>
-HWY_NOINLINE void weigh_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
+HWY_NOINLINE void weigh_tile(const Head& head, const Panel& panel, KeyRange tile, TileScratch& scratch) {
   constexpr Index kWidth = kVectors * kLanes;
   const F32 d;
   const Index num_keys = tile.end - tile.begin;
+  look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
+  if (!scratch.visibility.any) return std::fill_n(scratch.scores, num_keys * kWidth, 0.0f), void();
   score_tile<kVectors>(head, panel, tile, scratch);
   const auto excluded = hn::Set(d, kMinusInfinity);
   for (Index i = 0; i < kWidth; i += kLanes) {
@@ -236,35 +227,63 @@ HWY_NOINLINE void add_guarded_values(const Head& head, Panel& panel, KeyRange ti
                                      panel.ot);
 }
 
-enum class Values { kPlain, kGuarded };
+/// How a tile is folded.
+struct Folding {
+  bool want_entropy = false;
+  bool guard_values = false;  ///< against NaN and Inf in V, see add_guarded_values()
+};
 
 /// Folds one tile of keys and values into the panel.
 template <int kVectors>
-HWY_NOINLINE void fold_tile(const Head& head, Panel& panel, KeyRange tile, bool want_entropy, Values values,
-                            const TileScratch& scratch) {
+HWY_NOINLINE void fold_tile(const Head& head, Panel& panel, KeyRange tile, Folding folding, TileScratch& scratch) {
   const Index num_keys = tile.end - tile.begin, v_head_dim = head.args.v_head_dim();
+  look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
+  if (!scratch.visibility.any) return;
   score_tile<kVectors>(head, panel, tile, scratch);
   raise_row_max<kVectors>(panel, num_keys, v_head_dim, scratch.scores);
-  if (want_entropy)
+  if (folding.want_entropy)
     exponentiate<kVectors, true>(panel, num_keys, scratch.scores);
   else
     exponentiate<kVectors, false>(panel, num_keys, scratch.scores);
-  if (values == Values::kGuarded) return add_guarded_values<kVectors>(head, panel, tile, scratch);
+  if (head.args.dropout) drop_weights<kVectors>(head, panel, tile, scratch.scores);
+  if (folding.guard_values) return add_guarded_values<kVectors>(head, panel, tile, scratch);
   contract<kVectors, Left::kColumns>(head.value(tile.begin), head.args.v.stride(2), v_head_dim, scratch.scores,
                                      num_keys, Sum::kAdd, panel.ot);
 }
 
-/// ot <- ot / row_sum, 0 for queries that saw no key.
-inline HWY_NOINLINE void normalise(Panel& panel, Index v_head_dim) {
+/// Counts the sink, one more key without a value, in row_max and row_sum. `sink`: its logit.
+template <int kVectors>
+HWY_NOINLINE void add_sink(float sink, Index v_head_dim, Panel& panel) {
   const F32 d;
+  const auto t = hn::Set(d, sink * kLog2E);
+  for (Index i = 0; i < kVectors * kLanes; i += kLanes) {
+    const auto row_max = hn::Load(d, panel.row_max + i);
+    rescale<kVectors>(panel, i, hn::IfThenElse(hn::Lt(t, row_max), row_max, t), v_head_dim);
+    const auto sum = hn::Load(d, panel.row_sum + i), new_max = hn::Load(d, panel.row_max + i);
+    hn::Store(sum, d, panel.key_sum + i);
+    hn::Store(hn::Add(sum, exp2_or_zero(d, hn::Sub(t, new_max))), d, panel.row_sum + i);
+  }
+}
+
+/// ot <- factor * ot / row_sum, 0 for queries that saw no key.
+inline HWY_NOINLINE void normalise(Panel& panel, Index v_head_dim, float factor) {
+  const F32 d;
+  const auto factors = hn::Set(d, factor);
   for (Index i = 0; i < panel.width; i += kLanes) {
     const auto row_sum = hn::Load(d, panel.row_sum + i);
     const auto saw_no_key = hn::Eq(row_sum, hn::Zero(d));
     for (Index c = 0; c < v_head_dim; ++c) {
       float* place = panel.ot + c * panel.width + i;
-      hn::Store(hn::IfThenZeroElse(saw_no_key, hn::Div(hn::Load(d, place), row_sum)), d, place);
+      hn::Store(hn::IfThenZeroElse(saw_no_key, hn::Div(hn::Mul(factors, hn::Load(d, place)), row_sum)), d, place);
     }
   }
+}
+
+/// ot <- factor * ot.
+inline HWY_NOINLINE void scale_values(Panel& panel, Index v_head_dim, float factor) {
+  const F32 d;
+  for (Index n = 0; n < v_head_dim * panel.width; n += kLanes)
+    hn::Store(hn::Mul(hn::Set(d, factor), hn::Load(d, panel.ot + n)), d, panel.ot + n);
 }
 
 /// Whether any lane of ot holds NaN or Inf.
@@ -281,11 +300,11 @@ inline float lane_lse(const Panel& panel, Index i) {
   return static_cast<float>(kLn2 * panel.row_max[i] + std::log(static_cast<double>(panel.row_sum[i])));
 }
 
-/// Entropy of lane i in nats: ln(row_sum) - ln(2) * moment / row_sum; never below 0 by rounding.
+/// Entropy of lane i in nats, sum_j p_j (ln(row_sum) - ln(2) (t_j - row_max)) over the keys; never below 0 by rounding.
 inline float lane_entropy(const Panel& panel, Index i) {
   if (panel.row_sum[i] == 0) return 0;
   const double sum = panel.row_sum[i];
-  const double entropy = std::log(sum) - kLn2 * panel.moment[i] / sum;
+  const double entropy = (panel.key_sum[i] * std::log(sum) - kLn2 * panel.moment[i]) / sum;
   return entropy < 0 ? 0 : static_cast<float>(entropy);
 }
 

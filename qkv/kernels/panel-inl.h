@@ -7,6 +7,10 @@
 #define QKV_KERNELS_PANEL_INL_H_
 #endif
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
 #include "hwy/highway.h"
 #include "qkv/kernels/attention_args.h"
 #include "qkv/kernels/tile_mask.h"
@@ -24,6 +28,28 @@ constexpr double kLn2 = 0.693147180559945309;
 /// four at 128.
 constexpr Index kKeyTile = 96;
 
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+/// Masks of a tile are kept as bits, a word for 32 keys.
+constexpr Index kWordBits = 32, kWordsPerTile = kKeyTile / kWordBits;
+
+/// What a panel sees of a tile of keys.
+struct Visibility {
+  bool any = true;  ///< some query sees some key; if not, the tile is skipped
+  bool all = true;  ///< every query sees every key: nothing to mask, and no words are filled in
+  HWY_ALIGN std::uint32_t words[kWordsPerTile][kMaxPanelWidth];  ///< bit j % 32 of words[j / 32][lane]: sees key j
+};
+
+/// The least and the largest of some document ids; none yet if least > largest.
+struct IdSpan {
+  Index least = std::numeric_limits<Index>::max(), largest = std::numeric_limits<Index>::min();
+
+  void add(Index id) { least = std::min(least, id), largest = std::max(largest, id); }
+  bool is_one() const { return least == largest; }
+  bool overlaps(IdSpan other) const { return least <= other.largest && other.least <= largest; }
+  friend bool operator==(IdSpan, IdSpan) = default;
+};
+
 /// One head of one batch entry: where its keys and values lie.
 struct Head {
   const AttentionArgs<float>& args;
@@ -40,19 +66,22 @@ inline float score_factor(const AttentionArgs<float>& args) {
   return args.softcap ? args.scale / *args.softcap : args.scale * kLog2E;
 }
 
-/// Up to kMaxPanelWidth queries of one head. Lanes past the last query repeat its range with q = 0; their results go
+/// Up to kMaxPanelWidth queries of one head. Lanes past the last query repeat its place with q = 0; their results go
 /// nowhere.
 struct Panel {
   Index first_query = 0, num_queries = 0;
   Index width = 0;  ///< lanes: num_queries rounded up to whole vectors
   PanelRange range;
   KeyRange lane_range[kMaxPanelWidth];
+  Index position[kMaxPanelWidth];  ///< of each lane's query among the keys
+  IdSpan documents;                ///< of the queries
 
   float* qt = nullptr;       ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
   float* ot = nullptr;       ///< [v_head_dim, width]
   float* row_max = nullptr;  ///< [width]
   float* row_sum = nullptr;  ///< [width]
   float* moment = nullptr;   ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
+  float* key_sum = nullptr;  ///< [width]: row_sum without the sink, known once all keys are folded
 
   float* hidden = nullptr;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
   float* exp_hidden = nullptr;  ///< [hidden_dim, width]: e^(2a)
@@ -60,9 +89,10 @@ struct Panel {
   bool is_tame = true;          ///< whether wildness is 0 throughout
 };
 
-/// What scoring needs to know of a tile of keys, computed once for all panels of a task.
+/// What is to be known of a tile of keys, computed once for all panels of a task.
 struct KeyFeatures {
   Index first_key = 0;
+  IdSpan documents;            ///< of the keys
   float* unit_keys = nullptr;  ///< [kKeyTile, head_dim]: k / |k|. Cosine scoring only
   float* w_k = nullptr;  ///< [panels, k_head_dim, kMaxPanelWidth]: w_k^T in panels, of the whole task. Additive only,
                          ///< as all below
@@ -74,9 +104,10 @@ struct KeyFeatures {
 /// Scratch that all panels of a worker share.
 struct TileScratch {
   float* scores = nullptr;  ///< [kKeyTile, width]: t, then 2^(t - row_max)
-  float* bias = nullptr;    ///< [kKeyTile, width]: attn_bias, -inf where keep says no
+  float* bias = nullptr;    ///< [kKeyTile, width]: attn_bias
   float* values = nullptr;  ///< [kKeyTile, v_head_dim]: a copy of V without its NaN and Inf
   KeyFeatures keys;
+  Visibility visibility;
 };
 
 }  // namespace HWY_NAMESPACE

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "qkv/core/random.h"
 #include "qkv/core/tensor.h"
 #include "qkv/kernels/attention_args.h"
 
@@ -26,15 +27,55 @@ struct ReferenceResult {
   Tensor<Accumulator, 3> score_magnitude;
 };
 
+/// A sequence of a ragged batch, or all of a batch entry: its keys, its queries, its number.
+struct ReferenceSequence {
+  Index number, first_query, last_query, first_key, last_key;  ///< "last" is one past it
+};
+
+template <class T>
+ReferenceSequence reference_sequence(const AttentionArgs<T>& args, Index b, Index i) {
+  if (!args.sequences) return {b, 0, args.q_len(), 0, args.kv_len()};
+  const auto& [q, k] = *args.sequences;
+  Index s = 0;
+  while (i >= q(s + 1)) ++s;
+  return {s, q(s), q(s + 1), k(s), k(s + 1)};
+}
+
+/// The position of query i among the keys.
+template <class T>
+Index reference_position(const AttentionArgs<T>& args, Index b, Index i) {
+  const ReferenceSequence sequence = reference_sequence(args, b, i);
+  const Index lower_right = (sequence.last_key - sequence.first_key) - (sequence.last_query - sequence.first_query);
+  const Index q_start = args.q_start ? (*args.q_start)(sequence.number) : lower_right;
+  return sequence.first_key + q_start + (i - sequence.first_query);
+}
+
 /// Whether query i of batch entry b and head h may attend to key j, by the masks alone (attn_bias = -inf comes on top).
 template <class T>
 bool reference_visible(const AttentionArgs<T>& args, Index b, Index h, Index i, Index j) {
-  const Index position = args.q_start(b) + i;
+  const ReferenceSequence sequence = reference_sequence(args, b, i);
+  const Index position = reference_position(args, b, i);
+  if (j < sequence.first_key || j >= sequence.last_key) return false;
   if (args.causal && j > position) return false;
   if (args.window_left && j < position - *args.window_left) return false;
   if (args.window_right && j > position + *args.window_right) return false;
   if (args.valid_lens && j >= (*args.valid_lens)(b, i)) return false;
+  if (args.documents && args.documents->q(b, i) != args.documents->k(b, j)) return false;
   return !args.keep || (*args.keep)(b, h, i, j);
+}
+
+/// What dropout multiplies a weight by: 0 or 1 / (1 - p).
+template <class T>
+double reference_dropout(const AttentionArgs<T>& args, Index b, Index h, Index i, Index j) {
+  if (!args.dropout) return 1;
+  const auto& [threshold, seed, batch_start] = *args.dropout;
+  const auto word = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
+  const auto words =
+      philox4x32<7>({word(static_cast<std::uint64_t>(i)), word(static_cast<std::uint64_t>(j / 8)),
+                     word(static_cast<std::uint64_t>(h)), word(batch_start + static_cast<std::uint64_t>(b))},
+                    {word(seed), word(seed >> 32)});
+  const std::uint32_t bits = words[static_cast<std::size_t>(j % 8 / 2)] >> (j % 2 * 16) & 0xFFFF;
+  return bits < threshold ? 0 : 65536.0 / (65536.0 - threshold);
 }
 
 /// q.k, the cosine of the two, or the additive score of one query and one key.
@@ -62,12 +103,14 @@ Accumulator reference_likeness(const AttentionArgs<T>& args, Index b, Index h, I
   return norms == 0 ? 0 : product / norms;
 }
 
-/// The score of one visible key: scale, then cap, then bias.
+/// The score of one visible key: scale, then cap, then biases.
 template <class Accumulator, class T>
 Accumulator reference_score(const AttentionArgs<T>& args, Index b, Index h, Index i, Index j) {
   Accumulator s = Accumulator(args.scale) * reference_likeness<Accumulator>(args, b, h, i, j);
   if (args.softcap) s = Accumulator(*args.softcap) * std::tanh(s / Accumulator(*args.softcap));
   if (args.attn_bias) s += Accumulator((*args.attn_bias)(b, h, i, j));
+  if (args.alibi_slopes)
+    s -= Accumulator((*args.alibi_slopes)(h)) * Accumulator(std::abs(reference_position(args, b, i) - j));
   return s;
 }
 
@@ -99,12 +142,15 @@ void reference_row(const AttentionArgs<T>& args, Index b, Index h, Index i, KeyO
     std::reverse(keys.begin(), keys.end());
     std::reverse(scores.begin(), scores.end());
   }
-  result.lse(b, h, i) = kMinusInfinity;  // what a row without a visible key keeps; everything else is already 0
+  // What a row without a visible key keeps; everything else is already 0.
+  const Accumulator sink = args.sinks ? Accumulator((*args.sinks)(h)) : kMinusInfinity;
+  result.lse(b, h, i) = sink;
   if (keys.empty()) return;
 
-  Accumulator row_max = kMinusInfinity, row_sum = 0;
+  Accumulator row_max = sink, row_sum = 0;
   for (Accumulator s : scores) row_max = std::isnan(s) || s > row_max ? s : row_max;
   for (Accumulator s : scores) row_sum += std::exp(s - row_max);
+  if (args.sinks) row_sum += std::exp(sink - row_max);
   result.lse(b, h, i) = row_max + std::log(row_sum);
 
   Accumulator entropy = 0, magnitude = 0;
@@ -115,8 +161,10 @@ void reference_row(const AttentionArgs<T>& args, Index b, Index h, Index i, KeyO
     if (weight != 0) entropy -= weight * (scores[n] - row_max - std::log(row_sum));
     if (weight > std::numeric_limits<T>::epsilon() / T(keys.size()))
       magnitude = std::max(magnitude, reference_magnitude(args, scores[n]));
+    const Accumulator kept = weight * Accumulator(reference_dropout(args, b, h, i, j));
+    if (kept == 0 && args.dropout) continue;  // dropped: exactly nothing, whatever the value
     for (Index d = 0; d < args.v_head_dim(); ++d)
-      result.out(b, h, i, d) += weight * Accumulator(args.v(b, h / args.group_size(), j, d));
+      result.out(b, h, i, d) += kept * Accumulator(args.v(b, h / args.group_size(), j, d));
   }
   result.entropy(b, h, i) = entropy;
   result.score_magnitude(b, h, i) = magnitude;

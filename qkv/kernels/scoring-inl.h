@@ -137,6 +137,9 @@ inline HWY_NOINLINE void project_keys(const Head& head, const AdditiveScoring<fl
 inline void load_keys(const Head& head, KeyRange tile, KeyFeatures& keys) {
   const Index head_dim = head.args.head_dim();
   keys.first_key = tile.begin;
+  keys.documents = {};
+  if (head.args.documents)
+    for (Index j = tile.begin; j < tile.end; ++j) keys.documents.add(head.args.documents->k(head.b, j));
   if (std::holds_alternative<CosineScoring>(head.args.scoring)) {
     for (Index j = 0; j < tile.end - tile.begin; ++j) {
       const float* const key = head.key(tile.begin + j);

@@ -62,7 +62,9 @@ std::vector<AttentionCase> pairwise_cases() {
     }
     for (Index a = 0; a < kNumFactors; ++a)
       for (Index b = a + 1; b < kNumFactors; ++b) missing.erase({a, best[a], b, best[b]});
-    cases.push_back({.batch = 1 + static_cast<Index>(cases.size() % 3),
+    const auto mask = static_cast<MaskKind>(best[5]);
+    const bool is_ragged = mask == MaskKind::kRagged || mask == MaskKind::kRaggedCausal;
+    cases.push_back({.batch = is_ragged ? 1 : 1 + static_cast<Index>(cases.size() % 3),
                      .num_heads = factors.heads[best[4]][0],
                      .num_kv_heads = factors.heads[best[4]][1],
                      .q_len = factors.lengths[best[0]],
@@ -70,7 +72,7 @@ std::vector<AttentionCase> pairwise_cases() {
                      .head_dim = factors.head_dims[best[2]],
                      .v_head_dim = factors.head_dims[best[3]],
                      .scoring = static_cast<ScoringKind>(best[7]),
-                     .mask = static_cast<MaskKind>(best[5]),
+                     .mask = mask,
                      .layout = static_cast<Layout>(best[6]),
                      .seed = cases.size() + 1});
   }
@@ -82,8 +84,7 @@ TEST(AttentionSweep, AgreesWithTheOracleOnEveryTarget) {
     CaseInputs inputs(c);
     inputs.options.observe = {.lse = true, .entropy = true, .attn_weights = true};
     inputs.options.executor = &calling_thread_executor();
-    Index q_start = 0;
-    const auto args = resolve(inputs.q(), inputs.k(), inputs.v(), inputs.options, q_start);
+    const auto args = resolve(inputs.q(), inputs.k(), inputs.v(), inputs.options);
     const Oracle oracle(args);
     for (std::string_view target : kernels::supported_targets()) {
       kernels::set_target_for_test(target);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "qkv/attention/attention.h"
+#include "qkv/kernels/tile_mask.h"
 #include "support/poison.h"
 
 namespace qkv {
@@ -75,6 +76,57 @@ TEST(Resolve, RefusesMasksOfTheWrongShape) {
                  "q_start.shape[0] (batch)", "1", "2");
 }
 
+TEST(Resolve, RefusesValuesPerHeadOfAnotherNumberOfHeads) {
+  const Tensor<float, 1> five({5}, 0.0f);
+  expect_refused(kQ, kK, kV, {.alibi_slopes = five.view()}, "alibi_slopes.shape[0] (num_heads)", "5", "6");
+  expect_refused(kQ, kK, kV, {.sinks = five.view()}, "sinks.shape[0] (num_heads)", "5", "6");
+}
+
+TEST(Resolve, RefusesADropoutThatIsNoProbability) {
+  for (double p : {-0.1, 1.5}) expect_refused(kQ, kK, kV, {.dropout = Dropout{.p = p}}, "dropout.p", "", "0 to 1");
+  expect_refused(kQ, kK, kV, {.dropout = Dropout{.p = std::nan("")}}, "dropout.p", "nan", "0 to 1");
+}
+
+TEST(Resolve, RefusesDocumentsThatDoNotFit) {
+  const std::vector<Index> ids(100);
+  const auto rows = [&](Index batch, Index len) { return TensorView<const Index, 2>(ids.data(), {batch, len}); };
+  const auto refused = [&](Documents documents, const char* what, const char* got, const char* expected) {
+    expect_refused(kQ, kK, kV, {.mask = {.documents = documents}}, what, got, expected);
+  };
+  refused({.k = rows(3, 7)}, "documents.k.shape[0] (batch)", "3", "2 or 1");
+  refused({.k = rows(2, 6)}, "documents.k.shape[1] (kv_len)", "6", "7");
+  refused({.k = rows(2, 7)}, "documents.q", "no ids", "ids of the queries, as q_len = 5 is not kv_len = 7");
+  refused({.k = rows(2, 7), .q = rows(1, 7)}, "documents.q.shape[1] (q_len)", "7", "5");
+}
+
+TEST(Resolve, RefusesBoundsOfSequencesThatDoNotFit) {
+  constexpr Shape<4> q{1, 6, 5, 8}, k{1, 3, 7, 8}, v{1, 3, 7, 4};
+  using Bounds = std::vector<Index>;
+  const auto refused = [&](const Shape<4>& q_shape, const Bounds& of_q, const Bounds& of_k, const char* what,
+                           const char* got, const char* expected) {
+    const auto view = [](const Bounds& b) { return TensorView<const Index, 1>(b.data(), {std::ssize(b)}); };
+    Shape<4> k_shape = k, v_shape = v;
+    k_shape[0] = v_shape[0] = q_shape[0];
+    expect_refused(q_shape, k_shape, v_shape, {.mask = {.cu_seqlens_q = view(of_q), .cu_seqlens_k = view(of_k)}}, what,
+                   got, expected);
+  };
+  refused(kQ, {0, 5}, {0, 7}, "q.shape[0] (batch)", "2", "1");
+  refused(q, {0}, {0, 7}, "cu_seqlens_q.shape[0] (num_sequences + 1)", "1", ">= 2");
+  refused(q, {1, 5}, {0, 7}, "cu_seqlens_q[0]", "1", "0");
+  refused(q, {0, 4, 3, 5}, {0, 1, 2, 7}, "cu_seqlens_q[2]", "3", "at least 4");
+  refused(q, {0, 5}, {0, 6}, "cu_seqlens_k[1]", "6", "kv_len = 7");
+  refused(q, {0, 2, 5}, {0, 7}, "cu_seqlens_k.shape[0] (num_sequences + 1)", "2", "3 as in cu_seqlens_q");
+  const Bounds bounds{0, 5};
+  expect_refused(q, k, v, {.mask = {.cu_seqlens_q = TensorView<const Index, 1>(bounds.data(), {2})}}, "cu_seqlens_k",
+                 "no bounds", "bounds beside those of the other, or neither");
+  const Bounds starts{1, 2, 3};
+  const auto view = TensorView<const Index, 1>(starts.data(), {3});
+  const auto to_five = TensorView<const Index, 1>(bounds.data(), {2});
+  expect_refused(q, {1, 3, 5, 8}, {1, 3, 5, 4},
+                 {.mask = {.q_start = view, .cu_seqlens_q = to_five, .cu_seqlens_k = to_five}},
+                 "q_start.shape[0] (num_sequences)", "3", "1");
+}
+
 TEST(Resolve, RefusesStridesThatTheKernelCannotRead) {
   const Tensor<float, 4> q(kQ, 0.0f), k(kK, 0.0f), v(kV, 0.0f);
   const CView<4> transposed(q.data(), kQ, {240, 40, 1, 5});
@@ -118,10 +170,9 @@ TEST(Resolve, RefusesBadStridesBeforeAllocatingAnything) {
 
 TEST(Resolve, FillsInTheDefaults) {
   const Tensor<float, 4> q(kQ, 0.0f), k(kK, 0.0f), v(kV, 0.0f);
-  Index q_start = 0;
-  const auto args = resolve(q, k, v, {}, q_start);
+  const auto args = resolve(q, k, v, {});
   EXPECT_FLOAT_EQ(args.scale, 1 / std::sqrt(8.0f));
-  EXPECT_EQ(args.q_start(1), 2);  // kv_len - q_len
+  EXPECT_EQ(kernels::place_query(args, 1, 0).position, 2);  // kv_len - q_len
   EXPECT_EQ(args.group_size(), 2);
 }
 

@@ -38,8 +38,7 @@ class Scoring : public test::OnEveryTarget {
     AttentionOptions observed = options;
     observed.observe = {.lse = true, .entropy = true, .attn_weights = true};
     const auto got = attention(q, k, v, observed);
-    Index q_start = 0;
-    const auto args = resolve(q, k, v, observed, q_start);
+    const auto args = resolve(q, k, v, observed);
     test::expect_accepted(got, test::Oracle(args), args, "scoring");
   }
 
@@ -87,8 +86,7 @@ TEST_P(Scoring, AdditiveTakesKeysOfAnotherWidth) {  // as d2l's example does: qu
                                  .mask = {.valid_lens = lengths},
                                  .observe = {.attn_weights = true}};
   const auto got = attention(q, k, v, options);
-  Index q_start = 0;
-  const auto args = resolve(q, k, v, options, q_start);
+  const auto args = resolve(q, k, v, options);
   test::expect_accepted(got, test::Oracle(args), args, "d2l");
 }
 

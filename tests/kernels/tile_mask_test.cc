@@ -13,7 +13,7 @@ AttentionArgs<float> args_of(Index q_len, Index kv_len, const Index& q_start) {
 }
 
 TEST(VisibleRange, IsEverythingWithoutMasks) {
-  const auto range = visible_range(args_of(3, 5, kZero), 0, 2);
+  const auto range = place_query(args_of(3, 5, kZero), 0, 2).keys;
   EXPECT_EQ(range.begin, 0);
   EXPECT_EQ(range.end, 5);
 }
@@ -21,12 +21,12 @@ TEST(VisibleRange, IsEverythingWithoutMasks) {
 TEST(VisibleRange, CutsAtThePositionWhenCausal) {
   auto args = args_of(3, 5, kZero);
   args.causal = true;
-  EXPECT_EQ(visible_range(args, 0, 1).end, 2);
+  EXPECT_EQ(place_query(args, 0, 1).keys.end, 2);
   const Index before = -2;
   auto early = args_of(3, 5, before);
   early.causal = true;
-  EXPECT_TRUE(visible_range(early, 0, 1).empty());
-  EXPECT_EQ(visible_range(early, 0, 2).end, 1);
+  EXPECT_TRUE(place_query(early, 0, 1).keys.empty());
+  EXPECT_EQ(place_query(early, 0, 2).keys.end, 1);
 }
 
 TEST(VisibleRange, CountsThePositionItselfIntoTheWindow) {
@@ -34,7 +34,7 @@ TEST(VisibleRange, CountsThePositionItselfIntoTheWindow) {
   auto args = args_of(1, 100, start);
   args.window_left = 2;
   args.window_right = 3;
-  const auto range = visible_range(args, 0, 0);
+  const auto range = place_query(args, 0, 0).keys;
   EXPECT_EQ(range.begin, 8);
   EXPECT_EQ(range.end, 14);
 }

@@ -115,11 +115,8 @@ inline MultiHeadAttentionReference multi_head_attention_reference(
     return x.view().split_axis(2, x.shape(2) / num_heads).swap_axes(1, 2);
   };
   const Index num_kv_heads = layer.num_kv_heads.value_or(layer.num_heads);
-  const Index q_start = key.shape(1) - query.shape(1);
-  kernels::AttentionArgs<double> args{.q = heads(q, layer.num_heads),
-                                      .k = heads(k, num_kv_heads),
-                                      .v = heads(v, num_kv_heads),
-                                      .q_start = {&q_start, {query.shape(0)}, {0}}};
+  kernels::AttentionArgs<double> args{
+      .q = heads(q, layer.num_heads), .k = heads(k, num_kv_heads), .v = heads(v, num_kv_heads)};
   args.scale = 1 / std::sqrt(static_cast<double>(args.head_dim()));
   if (set_mask) set_mask(args);
   MultiHeadAttentionReference result{.out = {}, .attention = kernels::attention_reference<double>(args)};

@@ -26,8 +26,14 @@ enum class MaskKind {
   kBiasBroadcast,  // [1, heads, q_len, kv_len], some entries -inf
   kSoftcap,
   kEverything,
+  kAlibi,
+  kSinks,
+  kDocuments,
+  kRagged,  // of batch = 1
+  kRaggedCausal,
+  kDropout,
 };
-inline constexpr int kNumMaskKinds = 13;
+inline constexpr int kNumMaskKinds = 19;
 
 enum class ScoringKind { kDot, kCosine, kAdditive };
 inline constexpr int kNumScoringKinds = 3;
@@ -42,8 +48,9 @@ struct AttentionCase {
 
   std::string name() const {
     static constexpr const char* kMasks[] = {
-        "none", "causal_lower", "causal_upper", "window",         "causal_window", "valid",     "valid_per_q",
-        "keep", "padding",      "bias",         "bias_broadcast", "softcap",       "everything"};
+        "none",  "causal_lower", "causal_upper", "window",         "causal_window", "valid",      "valid_per_q",
+        "keep",  "padding",      "bias",         "bias_broadcast", "softcap",       "everything", "alibi",
+        "sinks", "documents",    "ragged",       "ragged_causal",  "dropout"};
     static constexpr const char* kLayouts[] = {"packed", "interleaved", "cache_slice", "broadcast"};
     static constexpr const char* kScorings[] = {"dot", "cosine", "additive"};
     return "B" + std::to_string(batch) + "/H" + std::to_string(num_heads) + "/Hkv" + std::to_string(num_kv_heads) +
@@ -120,12 +127,52 @@ class CaseInputs {
     if (c.mask == MaskKind::kBiasBroadcast) set_bias({1, c.num_heads, c.q_len, c.kv_len}, 0.3, random);
     if (is({MaskKind::kSoftcap, MaskKind::kEverything})) options.softcap = 2.5;
     if (c.mask == MaskKind::kEverything) options.scale = -0.3;
+    if (is({MaskKind::kAlibi, MaskKind::kEverything, MaskKind::kRaggedCausal}))
+      options.alibi_slopes = (slopes_ = random.tensor<1>({c.num_heads})).view();
+    if (is({MaskKind::kSinks, MaskKind::kEverything})) {
+      sinks_ = random.tensor<1>({c.num_heads});
+      sinks_.data()[c.num_heads / 2] = c.num_heads > 1 ? -kInfinity : 6;
+      options.sinks = sinks_.view();
+    }
+    if (is({MaskKind::kDropout, MaskKind::kEverything}))
+      options.dropout = Dropout{.p = 0.3, .seed = c.seed << 30, .batch_start = 5};
+    if (is({MaskKind::kDocuments, MaskKind::kEverything})) set_documents(c, random);
+    if (is({MaskKind::kRagged, MaskKind::kRaggedCausal})) {
+      cu_q_ = random_bounds(c.q_len, random);
+      cu_k_ = random_bounds(c.kv_len, random);
+      mask.cu_seqlens_q = TensorView<const Index, 1>(cu_q_.data(), {kNumSequences + 1});
+      mask.cu_seqlens_k = TensorView<const Index, 1>(cu_k_.data(), {kNumSequences + 1});
+      mask.causal = c.mask == MaskKind::kRaggedCausal;
+    }
   }
 
   void set_keep(const Shape<4>& shape, Random& random) {
     keep_ = Tensor<bool, 4>(shape);
     for (Index n = 0; n < keep_.size(); ++n) keep_.data()[n] = random.chance(0.6);
     options.mask.keep = keep_.view();
+  }
+
+  static constexpr Index kNumSequences = 5;
+
+  static std::vector<Index> random_bounds(Index len, Random& random) {
+    std::vector<Index> bounds{0, len};
+    while (static_cast<Index>(bounds.size()) <= kNumSequences) bounds.push_back(random.below(len + 1));
+    std::sort(bounds.begin(), bounds.end());
+    return bounds;
+  }
+
+  // Ids that come in runs, as those of packed documents do.
+  void set_documents(const AttentionCase& c, Random& random) {
+    const auto ids = [&](Index len) {
+      std::vector<Index> rows;
+      for (Index b = 0; b < c.batch; ++b)
+        for (Index i = 0, id = -1; i < len; ++i) rows.push_back(id += random.chance(0.03));
+      return rows;
+    };
+    k_ids_ = ids(c.kv_len);
+    q_ids_ = ids(c.q_len);
+    options.mask.documents = Documents{.k = {k_ids_.data(), {c.batch, c.kv_len}},
+                                       .q = TensorView<const Index, 2>(q_ids_.data(), {c.batch, c.q_len})};
   }
 
   void set_bias(const Shape<4>& shape, double excluded, Random& random) {
@@ -136,7 +183,8 @@ class CaseInputs {
   }
 
   PoisonedTensor q_, k_, v_;
-  std::vector<Index> lengths_;
+  std::vector<Index> lengths_, cu_q_, cu_k_, q_ids_, k_ids_;
+  Tensor<float, 1> slopes_, sinks_;
   Tensor<bool, 4> keep_;
   Tensor<float, 4> bias_;
   Tensor<float, 2> w_q_, w_k_;

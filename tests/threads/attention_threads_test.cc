@@ -14,7 +14,9 @@ namespace qkv::test {
 namespace {
 
 AttentionCase small_case(int mask, int scoring) {
-  return {.batch = 2,
+  const bool is_ragged =
+      mask == static_cast<int>(MaskKind::kRagged) || mask == static_cast<int>(MaskKind::kRaggedCausal);
+  return {.batch = is_ragged ? 1 : 2,
           .num_heads = 4,
           .num_kv_heads = 2,
           .q_len = 59,

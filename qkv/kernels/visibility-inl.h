@@ -1,0 +1,141 @@
+// Which keys of a tile the queries of a panel see: a bit for each key and lane, whatever the kinds of mask.
+
+#if defined(QKV_KERNELS_VISIBILITY_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_VISIBILITY_INL_H_
+#undef QKV_KERNELS_VISIBILITY_INL_H_
+#else
+#define QKV_KERNELS_VISIBILITY_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "hwy/highway.h"
+#include "qkv/kernels/panel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace qkv::kernels {
+namespace HWY_NAMESPACE {
+
+/// Bits begin .. end-1 of a word, where begin and end may lie outside of it.
+inline std::uint32_t bits_between(Index begin, Index end) {
+  const auto below = [](Index n) {
+    const Index count = std::clamp<Index>(n, 0, kWordBits);
+    return static_cast<std::uint32_t>((std::uint64_t{1} << count) - 1);
+  };
+  return begin < end ? below(end) & ~below(begin) : 0;
+}
+
+/// Bit j of words = flags[j * stride], for j < count.
+inline void pack_flags(const bool* HWY_RESTRICT flags, Index stride, Index count,
+                       std::uint32_t (&words)[kWordsPerTile]) {
+  std::fill_n(words, kWordsPerTile, 0u);
+  Index j = 0;
+  const hn::CappedTag<std::uint8_t, kWordBits> d;
+  constexpr Index kStep = hn::MaxLanes(hn::CappedTag<std::uint8_t, kWordBits>());
+  if constexpr (kStep >= 8) {
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(flags);
+    std::uint8_t packed[kStep / 8 + 8];  // StoreMaskBits may write up to 8 bytes
+    for (; stride == 1 && j + kStep <= count; j += kStep) {
+      hn::StoreMaskBits(d, hn::Ne(hn::LoadU(d, bytes + j), hn::Zero(d)), packed);
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, packed, kStep / 8);
+      words[j / kWordBits] |= bits << (j % kWordBits);
+    }
+  }
+  for (; j < count; ++j) words[j / kWordBits] |= static_cast<std::uint32_t>(flags[j * stride]) << (j % kWordBits);
+}
+
+inline HWY_NOINLINE void restrict_to_keep(const Head& head, const Panel& panel, KeyRange tile, Visibility& visibility) {
+  const auto& keep = *head.args.keep;
+  std::uint32_t words[kWordsPerTile];
+  for (Index i = 0; i < panel.num_queries; ++i) {
+    if (i == 0 || keep.stride(2) != 0) {
+      const bool* row = keep.data() + head.b * keep.stride(0) + head.h * keep.stride(1) +
+                        (panel.first_query + i) * keep.stride(2) + tile.begin * keep.stride(3);
+      pack_flags(row, keep.stride(3), tile.end - tile.begin, words);
+    }
+    for (Index w = 0; w < kWordsPerTile; ++w) visibility.words[w][i] &= words[w];
+  }
+}
+
+inline HWY_NOINLINE void restrict_to_documents(const Head& head, const Panel& panel, KeyRange tile,
+                                               Visibility& visibility) {
+  const auto& [q_ids, k_ids] = *head.args.documents;
+  for (Index i = 0; i < panel.num_queries; ++i) {
+    const Index id = q_ids(head.b, panel.first_query + i);
+    std::uint32_t words[kWordsPerTile] = {};
+    for (Index j = tile.begin; j < tile.end; ++j) {
+      const Index bit = j - tile.begin;
+      words[bit / kWordBits] |= static_cast<std::uint32_t>(k_ids(head.b, j) == id) << (bit % kWordBits);
+    }
+    for (Index w = 0; w < kWordsPerTile; ++w) visibility.words[w][i] &= words[w];
+  }
+}
+
+/// Finds out what the panel sees of a tile. `documents`: the ids among the tile's keys, or of more keys.
+inline HWY_NOINLINE void look_at_tile(const Head& head, const Panel& panel, KeyRange tile, IdSpan documents,
+                                      Visibility& visibility) {
+  visibility.any = true;
+  visibility.all = panel.range.all.contains(tile);
+  const bool mixed_documents = head.args.documents && !(documents.is_one() && documents == panel.documents);
+  if (mixed_documents && !documents.overlaps(panel.documents)) {
+    visibility.any = visibility.all = false;
+    return;
+  }
+  if (visibility.all && !head.args.keep && !mixed_documents) return;
+
+  for (Index i = 0; i < panel.num_queries; ++i) {
+    const KeyRange range = panel.lane_range[i];
+    for (Index w = 0; w < kWordsPerTile; ++w)
+      visibility.words[w][i] = bits_between(range.begin - tile.begin - w * kWordBits,
+                                            std::min(range.end, tile.end) - tile.begin - w * kWordBits);
+  }
+  if (head.args.keep) restrict_to_keep(head, panel, tile, visibility);
+  if (mixed_documents) restrict_to_documents(head, panel, tile, visibility);
+
+  visibility.any = false;
+  visibility.all = true;
+  for (Index w = 0; w < kWordsPerTile; ++w) {
+    const std::uint32_t full = bits_between(0, tile.end - tile.begin - w * kWordBits);
+    std::uint32_t seen_by_any = 0, seen_by_all = full;
+    for (Index i = 0; i < panel.num_queries; ++i) {
+      seen_by_any |= visibility.words[w][i];
+      seen_by_all &= visibility.words[w][i];
+    }
+    visibility.any |= seen_by_any != 0;
+    visibility.all &= seen_by_all == full;
+    std::fill(visibility.words[w] + panel.num_queries, visibility.words[w] + panel.width,
+              visibility.words[w][panel.num_queries - 1]);
+  }
+}
+
+/// Replaces the scores of keys that a lane does not see by -inf.
+template <int kVectors>
+HWY_NOINLINE void mask_scores(const Visibility& visibility, Index num_keys, float* HWY_RESTRICT scores) {
+  const F32 d;
+  const hn::RebindToUnsigned<F32> du;
+  const hn::RebindToSigned<F32> di;
+  const auto excluded = hn::Set(d, kMinusInfinity);
+  for (Index first = 0; first < num_keys; first += kWordBits) {
+    const Index count = std::min(kWordBits, num_keys - first);
+    for (Index i = 0; i < kVectors * kLanes; i += kLanes) {
+      // From the last key down: its bit is moved to where the sign is.
+      auto bits =
+          hn::ShiftLeftSame(hn::Load(du, visibility.words[first / kWordBits] + i), static_cast<int>(kWordBits - count));
+      for (Index j = count - 1; j >= 0; --j) {
+        float* const place = scores + (first + j) * kVectors * kLanes + i;
+        const auto seen = hn::RebindMask(d, hn::Lt(hn::BitCast(di, bits), hn::Zero(di)));
+        hn::Store(hn::IfThenElse(seen, hn::Load(d, place), excluded), d, place);
+        bits = hn::ShiftLeft<1>(bits);
+      }
+    }
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace qkv::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif  // QKV_KERNELS_VISIBILITY_INL_H_

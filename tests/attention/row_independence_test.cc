@@ -1,0 +1,87 @@
+// What a row may depend on: its query, the keys it sees and their places. Compared to the last bit.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "qkv/attention/attention.h"
+#include "support/random.h"
+#include "support/targets.h"
+
+namespace qkv {
+namespace {
+
+class RowIndependence : public test::OnEveryTarget {
+ protected:
+  test::Random random_{5};
+  Tensor<float, 4> q_ = random_.tensor<4>({3, 2, 203, 24}), k_ = random_.tensor<4>({3, 2, 203, 24}),
+                   v_ = random_.tensor<4>({3, 2, 203, 40});
+  AttentionOptions options_{.observe = {.lse = true, .entropy = true}, .reproducible = true};
+};
+
+// Rows `first` .. of batch entry b of `whole` against all rows of `part`.
+void expect_same_rows(const AttentionResult& whole, Index b, Index first, const AttentionResult& part) {
+  for (Index h = 0; h < part.out.shape(1); ++h)
+    for (Index i = 0; i < part.out.shape(2); ++i) {
+      const std::size_t bytes = static_cast<std::size_t>(part.out.shape(3)) * sizeof(float);
+      ASSERT_EQ(0, std::memcmp(&whole.out(b, h, first + i, 0), &part.out(0, h, i, 0), bytes)) << h << ' ' << i;
+      ASSERT_EQ(whole.lse(b, h, first + i), part.lse(0, h, i)) << h << ' ' << i;
+      ASSERT_EQ(whole.entropy(b, h, first + i), part.entropy(0, h, i)) << h << ' ' << i;
+    }
+}
+
+TEST_P(RowIndependence, TheRestOfTheBatchDoesNotMatter) {
+  const auto whole = attention(q_, k_, v_, options_);
+  for (Index b = 0; b < 3; ++b) {
+    const auto entry = [&](const Tensor<float, 4>& t) { return t.view().slice(0, b, b + 1); };
+    expect_same_rows(whole, b, 0, attention(entry(q_), entry(k_), entry(v_), options_));
+  }
+}
+
+TEST_P(RowIndependence, HowAPrefillIsCutDoesNotMatter) {
+  options_.mask.causal = true;
+  const auto entry = [](const Tensor<float, 4>& t, Index begin, Index end) {
+    return t.view().slice(0, 1, 2).slice(2, begin, end);
+  };
+  const auto whole = attention(entry(q_, 0, 203), entry(k_, 0, 203), entry(v_, 0, 203), options_);
+  for (Index cut : {1, 13, 96, 150}) {
+    const auto first = attention(entry(q_, 0, cut), entry(k_, 0, cut), entry(v_, 0, cut), options_);
+    const auto second = attention(entry(q_, cut, 203), entry(k_, 0, 203), entry(v_, 0, 203), options_);
+    expect_same_rows(whole, 0, 0, first);
+    expect_same_rows(whole, 0, cut, second);
+  }
+}
+
+TEST_P(RowIndependence, ASequenceOfARaggedBatchIsAsIfAlone) {
+  const std::vector<Index> of_q{0, 31, 31, 130, 203}, of_k{0, 100, 103, 103, 203};
+  const auto bounds = [](const std::vector<Index>& b) { return TensorView<const Index, 1>(b.data(), {std::ssize(b)}); };
+  options_.mask = {.causal = true, .cu_seqlens_q = bounds(of_q), .cu_seqlens_k = bounds(of_k)};
+  const Tensor<float, 1> slopes({2}, 0.1f);
+  options_.alibi_slopes = slopes.view();
+  const auto entry = [](const Tensor<float, 4>& t, Index begin, Index end) {
+    return t.view().slice(0, 0, 1).slice(2, begin, end);
+  };
+  const auto whole = attention(entry(q_, 0, 203), entry(k_, 0, 203), entry(v_, 0, 203), options_);
+  options_.mask = {.causal = true};
+  for (std::size_t s = 0; s + 1 < of_q.size(); ++s)
+    expect_same_rows(whole, 0, of_q[s],
+                     attention(entry(q_, of_q[s], of_q[s + 1]), entry(k_, of_k[s], of_k[s + 1]),
+                               entry(v_, of_k[s], of_k[s + 1]), options_));
+}
+
+TEST_P(RowIndependence, DropoutOfABatchInPartsIsThatOfTheWhole) {
+  options_.dropout = Dropout{.p = 0.5, .seed = 7};
+  const auto whole = attention(q_, k_, v_, options_);
+  for (Index b = 0; b < 3; ++b) {
+    options_.dropout->batch_start = b;
+    const auto entry = [&](const Tensor<float, 4>& t) { return t.view().slice(0, b, b + 1); };
+    expect_same_rows(whole, b, 0, attention(entry(q_), entry(k_), entry(v_), options_));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, RowIndependence, testing::ValuesIn(kernels::supported_targets()),
+                         test::OnEveryTarget::name);
+
+}  // namespace
+}  // namespace qkv
