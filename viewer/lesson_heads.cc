@@ -161,7 +161,7 @@ Claim not_dominated_claim(const HeadsLesson& lesson) {
     }
   }
   const double mean = sum / static_cast<double>(total), even = 1 / static_cast<double>(lesson.len());
-  Claim claim{.claim = "With several heads a word is no longer dominated by itself"};
+  Claim claim{.claim = "With several heads a word is not dominated by itself"};
   claim.holds = lesson.num_heads() > 1 && 2 * count < total;
   claim.evidence = std::to_string(count) + " of " + std::to_string(total) +
                    " trained heads give a token itself half of its weight or more; the most is " + percent_text(best) +

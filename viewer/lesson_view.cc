@@ -49,8 +49,8 @@ std::string variance_table(const ScaleLesson& lesson, const Style& style) {
   return table(column("", "d_k", rows, [](const Row& row) { return std::to_string(row.head_dim); }),
                {column("variance of q.k", "measured", rows, [](const Row& row) { return number_text(row.undivided); }),
                 column("variance of q.k", "theory", rows, [](const Row& row) { return std::to_string(row.head_dim); }),
-                column("after the division", "measured", rows, [](const Row& row) { return number_text(row.divided); }),
-                column("after the division", "theory", rows, [](const Row&) { return "1"; }),
+                column("q.k, divided", "measured", rows, [](const Row& row) { return number_text(row.divided); }),
+                column("q.k, divided", "theory", rows, [](const Row&) { return "1"; }),
                 column("", "chance", rows, [](const Row& row) { return number_text(100 * row.relative_error) + "%"; })},
                style);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "viewer/display_text.h"
 #include "viewer/terminal_parts.h"
@@ -108,9 +109,10 @@ std::string to_lines(std::span<const Column* const> columns, const Style& style)
   for (std::size_t r = 0; r < columns.front()->cells.size(); ++r) {
     std::vector<Cell> line;
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      const Cell& cell = columns[c]->cells[r];
-      line.push_back({.text = blanks(layout.widths[c] - display_width(cell.text) + (c == 0 ? 0 : kGap))});
-      line.push_back(cell);
+      Cell cell = columns[c]->cells[r];
+      cell.text = pad_left(cell.text, layout.widths[c]);
+      line.push_back({.text = blanks(c == 0 ? 0 : kGap)});
+      line.push_back(std::move(cell));
     }
     rows += paint_line(line, style) + "\n";
   }

@@ -53,13 +53,14 @@ TEST(Table, BreaksAGroupThatIsWiderThanItsColumns) {
 }
 
 TEST(Table, ShadesOnlyWhatHasAWeightAndOnlyWithColors) {
-  Column shaded = column("", "a", {"50%"});
-  shaded.cells[0].shade = .5;
-  const Column first = column("", "x", {"1"});
+  Column shaded = column("", "a", {"50%", "5%"});
+  shaded.cells[0].shade = shaded.cells[1].shade = .5;
+  const Column first = column("", "x", {"1", "2"});
   EXPECT_THAT(table(first, {shaded}, {}), Not(HasSubstr("\033")));
   const std::string colored = table(first, {shaded}, {.color = ColorDepth::kTrue});
   EXPECT_THAT(colored, HasSubstr("m50%\033[0m\n"));
   EXPECT_THAT(colored, HasSubstr("\n1  \033"));
+  EXPECT_THAT(colored, HasSubstr("m 5%\033[0m\n"));  // as wide as its column
 }
 
 }  // namespace
