@@ -6,8 +6,10 @@
 
 namespace qkv {
 
-/// The numbers that define Philox-4x32: multipliers and key steps (golden ratio, sqrt(3) - 1).
-inline constexpr std::uint32_t kPhiloxMultiplier[] = {0xD2511F53, 0xCD9E8D57}, kPhiloxStep[] = {0x9E3779B9, 0xBB67AE85};
+/// The multipliers of Philox-4x32.
+inline constexpr std::uint32_t kPhiloxMultiplier[] = {0xD2511F53, 0xCD9E8D57};
+/// What its key grows by from round to round: the fractions of the golden ratio and of sqrt(3).
+inline constexpr std::uint32_t kPhiloxStep[] = {0x9E3779B9, 0xBB67AE85};
 
 /// Four random words from a counter and a key: the block function Philox-4x32. Seven rounds pass the statistical tests of BigCrush, ten are
 /// the usual choice.
