@@ -1,16 +1,14 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "cli/attend_options.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/help.h"
@@ -22,174 +20,6 @@
 
 namespace qkv::cli {
 namespace {
-
-struct AttendOptions {
-  std::string q, k, v;
-  std::optional<std::string> out, weights, lse, entropy;  // files to write
-  std::string scoring = "dot";
-  std::optional<std::string> w_q, w_k, w_v;  // of additive scoring
-  std::optional<double> scale, softcap;
-  std::optional<std::string> attn_bias, keep, q_start, window, valid_lens;
-  bool causal = false;
-  RunOptions run;
-};
-
-// A tensor of four axes and how many of them its file has.
-struct Operand {
-  TensorValues<float> tensor;
-  std::size_t rank = 0;
-
-  CView<4> view() const {
-    const auto& shape = tensor.shape;
-    return {tensor.values.data(), {shape[0], shape[1], shape[2], shape[3]}};
-  }
-};
-
-Operand load_operand(const std::string& name, std::size_t least_rank) {
-  Operand operand{load_floats(name), 0};
-  operand.rank = operand.tensor.shape.size();
-  operand.tensor.shape = with_leading_ones(name, operand.tensor.shape, least_rank);
-  return operand;
-}
-
-// Everything that AttentionOptions borrows.
-struct Masks {
-  std::optional<TensorValues<float>> w_q, w_k, w_v;
-  std::optional<Operand> attn_bias;
-  std::optional<TensorValues<bool>> keep;
-  std::optional<TensorValues<Index>> q_start, valid_lens;
-};
-
-[[noreturn]] void fail_usage(const std::string& message) {
-  throw CommandError(ExitCode::kUsage, message);
-}
-
-// "3,2" as numbers; nothing if it is not a list of whole numbers.
-std::optional<std::vector<Index>> parse_list(std::string_view text) {
-  std::vector<Index> numbers;
-  while (true) {
-    Index number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc()) return std::nullopt;
-    numbers.push_back(number);
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    if (text.empty()) return numbers;
-    if (text.front() != ',') return std::nullopt;
-    text.remove_prefix(1);
-  }
-}
-
-// Numbers from the command line, or from a file.
-TensorValues<Index> load_numbers(const std::string& text) {
-  const auto list = parse_list(text);
-  if (!list) return load_integers(text);
-  TensorValues<Index> numbers{{static_cast<Index>(list->size())},
-                              AlignedBuffer<Index>(static_cast<Index>(list->size()))};
-  std::ranges::copy(*list, numbers.values.data());
-  return numbers;
-}
-
-// "L,R" with -1 for "no limit"; another negative number is more likely a slip than a wish.
-// https://github.com/Dao-AILab/flash-attention/issues/1116
-Window parse_window(const std::string& text) {
-  const auto sides = parse_list(text);
-  if (!sides || sides->size() != 2) fail_usage("--window: got '" + text + "', expected LEFT,RIGHT");
-  const auto side = [&](Index value) -> std::optional<Index> {
-    if (value < -1) fail_usage("--window: got " + std::to_string(value) + ", expected >= 0, or -1 for no limit");
-    if (value == -1) return std::nullopt;
-    return value;
-  };
-  return {.left = side((*sides)[0]), .right = side((*sides)[1])};
-}
-
-// The weights of additive scoring, all three of them, and none for any other.
-void check_scoring(const AttendOptions& options) {
-  const bool is_additive = options.scoring == "additive";
-  for (const auto& [name, value] : {std::pair{"--w-q", options.w_q}, {"--w-k", options.w_k}, {"--w-v", options.w_v}}) {
-    if (is_additive && !value)
-      fail_usage("--scoring additive needs --w-q, --w-k and --w-v: " + std::string(name) + " is missing");
-    if (!is_additive && value) fail_usage(std::string(name) + " is for --scoring additive, not " + options.scoring);
-  }
-}
-
-void check_usage(const AttendOptions& options) {
-  check_scoring(options);
-  if (options.scale && !std::isfinite(*options.scale)) fail_usage("--scale: expected a finite number");
-  if (options.softcap && !(*options.softcap > 0 && std::isfinite(*options.softcap)))
-    fail_usage("--softcap: expected a finite number > 0");
-  std::set<std::string> paths;
-  for (const auto& path : {options.out, options.weights, options.lse, options.entropy})
-    if (path && !paths.insert(*path).second) fail_usage("two results cannot go to the same file, " + *path);
-}
-
-Masks load_masks(const AttendOptions& options) {
-  Masks masks;
-  if (options.w_q) masks.w_q = load_floats(*options.w_q);
-  if (options.w_k) masks.w_k = load_floats(*options.w_k);
-  if (options.w_v) masks.w_v = load_floats(*options.w_v);
-  if (options.attn_bias) masks.attn_bias = load_operand(*options.attn_bias, 1);
-  if (options.keep) {
-    masks.keep = load_booleans(*options.keep);
-    masks.keep->shape = with_leading_ones(*options.keep, masks.keep->shape, 1);
-  }
-  if (options.q_start) masks.q_start = load_numbers(*options.q_start);
-  if (options.valid_lens) masks.valid_lens = load_numbers(*options.valid_lens);
-  return masks;
-}
-
-[[noreturn]] void fail_shape(const std::string& option, const std::vector<Index>& shape, const char* expected) {
-  throw CommandError(ExitCode::kInput, option + ": got shape " + to_string(shape) + ", expected " + expected);
-}
-
-std::variant<Index, TensorView<const Index, 1>> q_start_of(const AttendOptions& options,
-                                                           const TensorValues<Index>& numbers) {
-  // One number on the command line, or a file that holds a single one without axes, is for the whole call.
-  const auto list = parse_list(*options.q_start);
-  if (numbers.shape.empty() || (list && list->size() == 1)) return *numbers.values.data();
-  if (numbers.shape.size() != 1) fail_shape("--q-start", numbers.shape, "[batch]");
-  return TensorView<const Index, 1>(numbers.values.data(), {numbers.shape[0]});
-}
-
-ValidLens valid_lens_of(const TensorValues<Index>& numbers) {
-  const Index* data = numbers.values.data();
-  if (numbers.shape.size() == 1) return TensorView<const Index, 1>(data, {numbers.shape[0]});
-  if (numbers.shape.size() == 2) return TensorView<const Index, 2>(data, {numbers.shape[0], numbers.shape[1]});
-  fail_shape("--valid-lens", numbers.shape, "[batch] or [batch, q_len]");
-}
-
-template <int Rank>
-CView<Rank> weights_view(const std::string& option, const TensorValues<float>& weights, const char* expected) {
-  if (weights.shape.size() != Rank) fail_shape(option, weights.shape, expected);
-  Shape<Rank> shape;
-  std::ranges::copy(weights.shape, shape.begin());
-  return {weights.values.data(), shape};
-}
-
-Scoring scoring_of(const AttendOptions& options, const Masks& masks) {
-  if (options.scoring == "cosine") return CosineScoring{};
-  if (options.scoring != "additive") return DotScoring{};
-  return AdditiveScoring{weights_view<2>("--w-q", *masks.w_q, "[hidden_dim, head_dim]"),
-                         weights_view<2>("--w-k", *masks.w_k, "[hidden_dim, head_dim]"),
-                         weights_view<1>("--w-v", *masks.w_v, "[hidden_dim]")};
-}
-
-AttentionOptions attention_options(const AttendOptions& options, const Masks& masks) {
-  AttentionOptions result{.scoring = scoring_of(options, masks), .scale = options.scale, .softcap = options.softcap};
-  if (masks.attn_bias) result.attn_bias = masks.attn_bias->view();
-  result.mask.causal = options.causal;
-  if (options.window) result.mask.window = parse_window(*options.window);
-  if (masks.q_start) result.mask.q_start = q_start_of(options, *masks.q_start);
-  if (masks.valid_lens) result.mask.valid_lens = valid_lens_of(*masks.valid_lens);
-  if (masks.keep) {
-    const auto& shape = masks.keep->shape;
-    result.mask.keep = TensorView<const bool, 4>(masks.keep->values.data(), {shape[0], shape[1], shape[2], shape[3]});
-  }
-  // The summary, printed where there is no --out, says something of both.
-  result.observe.lse = options.lse || !options.out;
-  result.observe.entropy = options.entropy || !options.out;
-  result.observe.attn_weights = options.weights.has_value();
-  return result;
-}
 
 // The last `rank` lengths of a shape: the leading axes that the operands do not have are 1.
 template <int Rank>
@@ -301,6 +131,8 @@ void add_attend(CLI::App& app, const Console& console) {
       ->type_name("X");
   command.add_option("--softcap", options->softcap, "scores = X * tanh(scores / X)")->type_name("X");
   file("--attn-bias", options->attn_bias, "Floats that are added to the scores; -inf hides the key");
+  file("--alibi", options->alibi, "Slopes [num_heads]: scores -= slope * distance");
+  file("--sinks", options->sinks, "Logits [num_heads] of one more key for each head, without a value");
   file("--keep", options->keep, "Booleans (or 0 and 1); true: the query may attend to the key");
   command.add_flag("--causal", options->causal, "A query sees the keys up to its own position");
   command
@@ -310,10 +142,18 @@ void add_attend(CLI::App& app, const Console& console) {
       ->type_name("N|FILE");
   command.add_option("--window", options->window, "Keys that a query sees to its left and right; -1: no limit")
       ->type_name("L,R");
-  command
-      .add_option("--valid-lens", options->valid_lens,
-                  "How many keys are real: a list, one for each batch entry, or a file [batch] or [batch, q_len]")
-      ->type_name("N,N|FILE");
+  const auto numbers = [&](const char* name, auto& value, const char* help) {
+    command.add_option(name, value, help)->type_name("N,N|FILE");
+  };
+  numbers("--valid-lens", options->valid_lens,
+          "How many keys are real: a list, one for each batch entry, or a file [batch] or [batch, q_len]");
+  numbers("--documents", options->documents, "Ids of the keys' documents, [kv_len] or [batch, kv_len]; equal ids meet");
+  numbers("--documents-q", options->documents_q, "Ids of the queries' documents, where the queries are not the keys");
+  numbers("--cu-seqlens-q", options->cu_seqlens_q, "Where the sequences of a ragged batch begin and end: 0,5,9");
+  numbers("--cu-seqlens-k", options->cu_seqlens_k, "The same for keys and values");
+  command.add_option("--dropout", options->dropout, "Share of the weights to drop, 0 to 1")->type_name("P");
+  command.add_option("--seed", options->seed, "Which weights are dropped; default: 0")->type_name("N");
+  command.add_flag("--reproducible", options->reproducible, "The bits of a row depend on no other row");
   add_run_options(command, options->run);
   set_help(command,
            {.usage = "qkv attend Q K V [options]",

@@ -51,15 +51,6 @@ void say_time(const Console& console, const RunOptions& options, const Stopwatch
   if (options.verbose) console.note("measured in " + seconds_text(time.seconds()));
 }
 
-// CLI11 would take -1 and 2^64 for numbers that they are not.
-std::uint64_t parse_seed(const std::string& text) {
-  std::uint64_t seed = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
-  if (error == std::errc() && end == text.data() + text.size()) return seed;
-  throw CommandError(ExitCode::kUsage, "--seed: got '" + text + "', expected a whole number from 0 to " +
-                                           std::to_string(std::numeric_limits<std::uint64_t>::max()));
-}
-
 void run_scale(const ScaleLessonOptions& options, const Console& console) {
   const std::uint64_t seed = parse_seed(options.seed);
   const auto executor = make_executor(options.run);

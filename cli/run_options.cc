@@ -1,4 +1,5 @@
 #include "cli/run_options.h"
+#include <charconv>
 
 #include "cli/exit_code.h"
 #include "qkv/kernels/target.h"
@@ -26,6 +27,14 @@ std::unique_ptr<Executor> make_executor(const RunOptions& options) {
 
 void note(const Console& console, const RunOptions& options, const std::string& text) {
   if (!options.quiet) console.note(text);
+}
+
+std::uint64_t parse_seed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error == std::errc() && end == text.data() + text.size()) return seed;
+  throw CommandError(ExitCode::kUsage, "--seed: got '" + text + "', expected a whole number from 0 to " +
+                                           std::to_string(std::numeric_limits<std::uint64_t>::max()));
 }
 
 }  // namespace qkv::cli

@@ -24,4 +24,7 @@ std::unique_ptr<Executor> make_executor(const RunOptions& options);
 /// A note to the user, unless --quiet.
 void note(const Console& console, const RunOptions& options, const std::string& text);
 
+/// The seed that was typed; CLI11 would take -1 and 2^64 without a word.
+std::uint64_t parse_seed(const std::string& text);
+
 }  // namespace qkv::cli

@@ -1,0 +1,197 @@
+#include "cli/attend_options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "cli/exit_code.h"
+
+namespace qkv::cli {
+namespace {
+
+[[noreturn]] void fail_usage(const std::string& message) {
+  throw CommandError(ExitCode::kUsage, message);
+}
+
+// "3,2" as numbers; nothing if it is not a list of whole numbers.
+std::optional<std::vector<Index>> parse_list(std::string_view text) {
+  std::vector<Index> numbers;
+  while (true) {
+    Index number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc()) return std::nullopt;
+    numbers.push_back(number);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.empty()) return numbers;
+    if (text.front() != ',') return std::nullopt;
+    text.remove_prefix(1);
+  }
+}
+
+// Numbers from the command line, or from a file.
+TensorValues<Index> load_numbers(const std::string& text) {
+  const auto list = parse_list(text);
+  if (!list) return load_integers(text);
+  TensorValues<Index> numbers{{static_cast<Index>(list->size())},
+                              AlignedBuffer<Index>(static_cast<Index>(list->size()))};
+  std::ranges::copy(*list, numbers.values.data());
+  return numbers;
+}
+
+// "L,R" with -1 for "no limit"; another negative number is more likely a slip than a wish.
+// https://github.com/Dao-AILab/flash-attention/issues/1116
+Window parse_window(const std::string& text) {
+  const auto sides = parse_list(text);
+  if (!sides || sides->size() != 2) fail_usage("--window: got '" + text + "', expected LEFT,RIGHT");
+  const auto side = [&](Index value) -> std::optional<Index> {
+    if (value < -1) fail_usage("--window: got " + std::to_string(value) + ", expected >= 0, or -1 for no limit");
+    if (value == -1) return std::nullopt;
+    return value;
+  };
+  return {.left = side((*sides)[0]), .right = side((*sides)[1])};
+}
+
+// The weights of additive scoring, all three of them, and none for any other.
+void check_scoring(const AttendOptions& options) {
+  const bool is_additive = options.scoring == "additive";
+  for (const auto& [name, value] : {std::pair{"--w-q", options.w_q}, {"--w-k", options.w_k}, {"--w-v", options.w_v}}) {
+    if (is_additive && !value)
+      fail_usage("--scoring additive needs --w-q, --w-k and --w-v: " + std::string(name) + " is missing");
+    if (!is_additive && value) fail_usage(std::string(name) + " is for --scoring additive, not " + options.scoring);
+  }
+}
+
+[[noreturn]] void fail_shape(const std::string& option, const std::vector<Index>& shape, const char* expected) {
+  throw CommandError(ExitCode::kInput, option + ": got shape " + to_string(shape) + ", expected " + expected);
+}
+
+TensorView<const Index, 1> numbers_view(const std::string& option, const TensorValues<Index>& numbers,
+                                        const char* expected) {
+  if (numbers.shape.size() != 1) fail_shape(option, numbers.shape, expected);
+  return {numbers.values.data(), {numbers.shape[0]}};
+}
+
+std::variant<Index, TensorView<const Index, 1>> q_start_of(const AttendOptions& options,
+                                                           const TensorValues<Index>& numbers) {
+  // One number on the command line, or a file that holds a single one without axes, is for the whole call.
+  const auto list = parse_list(*options.q_start);
+  if (numbers.shape.empty() || (list && list->size() == 1)) return *numbers.values.data();
+  return numbers_view("--q-start", numbers, "[batch]");
+}
+
+// [len] is one row for all batch entries.
+TensorView<const Index, 2> ids_view(const std::string& option, const TensorValues<Index>& ids, const char* expected) {
+  const auto& shape = ids.shape;
+  if (shape.size() == 1) return {ids.values.data(), {1, shape[0]}};
+  if (shape.size() == 2) return {ids.values.data(), {shape[0], shape[1]}};
+  fail_shape(option, shape, expected);
+}
+
+Documents documents_of(const Masks& masks) {
+  Documents documents{.k = ids_view("--documents", *masks.documents, "[kv_len] or [batch, kv_len]")};
+  if (masks.documents_q) documents.q = ids_view("--documents-q", *masks.documents_q, "[q_len] or [batch, q_len]");
+  return documents;
+}
+
+ValidLens valid_lens_of(const TensorValues<Index>& numbers) {
+  const Index* data = numbers.values.data();
+  if (numbers.shape.size() == 1) return TensorView<const Index, 1>(data, {numbers.shape[0]});
+  if (numbers.shape.size() == 2) return TensorView<const Index, 2>(data, {numbers.shape[0], numbers.shape[1]});
+  fail_shape("--valid-lens", numbers.shape, "[batch] or [batch, q_len]");
+}
+
+template <int Rank>
+CView<Rank> weights_view(const std::string& option, const TensorValues<float>& weights, const char* expected) {
+  if (weights.shape.size() != Rank) fail_shape(option, weights.shape, expected);
+  Shape<Rank> shape;
+  std::ranges::copy(weights.shape, shape.begin());
+  return {weights.values.data(), shape};
+}
+
+Scoring scoring_of(const AttendOptions& options, const Masks& masks) {
+  if (options.scoring == "cosine") return CosineScoring{};
+  if (options.scoring != "additive") return DotScoring{};
+  return AdditiveScoring{weights_view<2>("--w-q", *masks.w_q, "[hidden_dim, head_dim]"),
+                         weights_view<2>("--w-k", *masks.w_k, "[hidden_dim, head_dim]"),
+                         weights_view<1>("--w-v", *masks.w_v, "[hidden_dim]")};
+}
+
+}  // namespace
+
+Operand load_operand(const std::string& name, std::size_t least_rank) {
+  Operand operand{load_floats(name), 0};
+  operand.rank = operand.tensor.shape.size();
+  operand.tensor.shape = with_leading_ones(name, operand.tensor.shape, least_rank);
+  return operand;
+}
+
+void check_usage(const AttendOptions& options) {
+  check_scoring(options);
+  if (options.scale && !std::isfinite(*options.scale)) fail_usage("--scale: expected a finite number");
+  if (options.softcap && !(*options.softcap > 0 && std::isfinite(*options.softcap)))
+    fail_usage("--softcap: expected a finite number > 0");
+  if (options.dropout && !(*options.dropout >= 0 && *options.dropout <= 1))
+    fail_usage("--dropout: expected a probability, 0 to 1");
+  parse_seed(options.seed);
+  if (options.documents_q && !options.documents) fail_usage("--documents-q needs --documents");
+  if (options.cu_seqlens_q.has_value() != options.cu_seqlens_k.has_value())
+    fail_usage("--cu-seqlens-q and --cu-seqlens-k need each other");
+  std::set<std::string> paths;
+  for (const auto& path : {options.out, options.weights, options.lse, options.entropy})
+    if (path && !paths.insert(*path).second) fail_usage("two results cannot go to the same file, " + *path);
+}
+
+Masks load_masks(const AttendOptions& options) {
+  Masks masks;
+  if (options.w_q) masks.w_q = load_floats(*options.w_q);
+  if (options.w_k) masks.w_k = load_floats(*options.w_k);
+  if (options.w_v) masks.w_v = load_floats(*options.w_v);
+  if (options.attn_bias) masks.attn_bias = load_operand(*options.attn_bias, 1);
+  if (options.keep) {
+    masks.keep = load_booleans(*options.keep);
+    masks.keep->shape = with_leading_ones(*options.keep, masks.keep->shape, 1);
+  }
+  if (options.alibi) masks.alibi = load_floats(*options.alibi);
+  if (options.sinks) masks.sinks = load_floats(*options.sinks);
+  if (options.documents) masks.documents = load_numbers(*options.documents);
+  if (options.documents_q) masks.documents_q = load_numbers(*options.documents_q);
+  if (options.cu_seqlens_q) masks.cu_seqlens_q = load_numbers(*options.cu_seqlens_q);
+  if (options.cu_seqlens_k) masks.cu_seqlens_k = load_numbers(*options.cu_seqlens_k);
+  if (options.q_start) masks.q_start = load_numbers(*options.q_start);
+  if (options.valid_lens) masks.valid_lens = load_numbers(*options.valid_lens);
+  return masks;
+}
+
+AttentionOptions attention_options(const AttendOptions& options, const Masks& masks) {
+  AttentionOptions result{.scoring = scoring_of(options, masks), .scale = options.scale, .softcap = options.softcap};
+  if (masks.attn_bias) result.attn_bias = masks.attn_bias->view();
+  result.mask.causal = options.causal;
+  if (options.window) result.mask.window = parse_window(*options.window);
+  if (masks.q_start) result.mask.q_start = q_start_of(options, *masks.q_start);
+  if (masks.valid_lens) result.mask.valid_lens = valid_lens_of(*masks.valid_lens);
+  if (masks.keep) {
+    const auto& shape = masks.keep->shape;
+    result.mask.keep = TensorView<const bool, 4>(masks.keep->values.data(), {shape[0], shape[1], shape[2], shape[3]});
+  }
+  if (masks.documents) result.mask.documents = documents_of(masks);
+  if (masks.cu_seqlens_q)
+    result.mask.cu_seqlens_q = numbers_view("--cu-seqlens-q", *masks.cu_seqlens_q, "[num_sequences + 1]");
+  if (masks.cu_seqlens_k)
+    result.mask.cu_seqlens_k = numbers_view("--cu-seqlens-k", *masks.cu_seqlens_k, "[num_sequences + 1]");
+  if (masks.alibi) result.alibi_slopes = weights_view<1>("--alibi", *masks.alibi, "[num_heads]");
+  if (masks.sinks) result.sinks = weights_view<1>("--sinks", *masks.sinks, "[num_heads]");
+  if (options.dropout) result.dropout = Dropout{.p = *options.dropout, .seed = parse_seed(options.seed)};
+  result.reproducible = options.reproducible;
+  // The summary, printed where there is no --out, says something of both.
+  result.observe.lse = options.lse || !options.out;
+  result.observe.entropy = options.entropy || !options.out;
+  result.observe.attn_weights = options.weights.has_value();
+  return result;
+}
+
+}  // namespace qkv::cli
