@@ -169,7 +169,6 @@ void refold_guarded(const Head& head, Panel& panel, bool want_entropy, TileScrat
     load_keys(head, tile, scratch.keys);
     with_vectors(panel.width, [&]<int kVectors>() { fold_tile<kVectors>(head, panel, tile, folding, scratch); });
   });
-  close_sums(head, panel);
 }
 
 // ot from the final weights, which are at most 1: values that overflow an unnormalised sum do not overflow this one.
@@ -187,13 +186,21 @@ void sum_normalised(const Head& head, Panel& panel, TileScratch& scratch) {
   scale_values(panel, v_head_dim, keep_scale(head.args));
 }
 
+// ot <- out^T, by one division for each query; whether all of it is finite.
+bool close_values(const Head& head, Panel& panel) {
+  close_sums(head, panel);
+  bool all_finite = false;
+  with_vectors(panel.width, [&]<int kVectors>() {
+    all_finite = normalise<kVectors>(panel, head.args.v_head_dim(), keep_scale(head.args));
+  });
+  return all_finite;
+}
+
 // ot <- out^T. A NaN or Inf in it may be 0 * NaN of an excluded value, an overflow of the unnormalised sum, or rightly there.
 void finish_values(const Head& head, Panel& panel, bool want_entropy, TileScratch& scratch) {
-  const Index v_head_dim = head.args.v_head_dim();
-  close_sums(head, panel);
-  if (has_non_finite(panel, v_head_dim)) refold_guarded(head, panel, want_entropy, scratch);
-  if (has_non_finite(panel, v_head_dim)) return sum_normalised(head, panel, scratch);
-  normalise(panel, v_head_dim, keep_scale(head.args));
+  if (close_values(head, panel)) return;
+  refold_guarded(head, panel, want_entropy, scratch);
+  if (!close_values(head, panel)) sum_normalised(head, panel, scratch);
 }
 
 void write_attn_weights(const Head& head, const Panel& panel, TileScratch& scratch, TensorView<float, 4> weights) {

@@ -223,8 +223,7 @@ HWY_NOINLINE void add_guarded_values(const Head& head, Panel& panel, KeyRange ti
       }
     }
   }
-  contract<kVectors, Left::kColumns>(scratch.values, v_head_dim, v_head_dim, scratch.scores, num_keys, Sum::kAdd,
-                                     panel.ot);
+  multiply_add<kVectors, Left::kColumns>(scratch.values, v_head_dim, v_head_dim, scratch.scores, num_keys, panel.ot);
 }
 
 /// How a tile is folded.
@@ -247,8 +246,8 @@ HWY_NOINLINE void fold_tile(const Head& head, Panel& panel, KeyRange tile, Foldi
     exponentiate<kVectors, false>(panel, num_keys, scratch.scores);
   if (head.args.dropout) drop_weights<kVectors>(head, panel, tile, scratch.scores);
   if (folding.guard_values) return add_guarded_values<kVectors>(head, panel, tile, scratch);
-  contract<kVectors, Left::kColumns>(head.value(tile.begin), head.args.v.stride(2), v_head_dim, scratch.scores,
-                                     num_keys, Sum::kAdd, panel.ot);
+  multiply_add<kVectors, Left::kColumns>(head.value(tile.begin), head.args.v.stride(2), v_head_dim, scratch.scores,
+                                         num_keys, panel.ot);
 }
 
 /// Counts the sink, one more key without a value, in row_max and row_sum. `sink`: its logit.
@@ -265,18 +264,28 @@ HWY_NOINLINE void add_sink(float sink, Index v_head_dim, Panel& panel) {
   }
 }
 
-/// ot <- factor * ot / row_sum, 0 for queries that saw no key.
-inline HWY_NOINLINE void normalise(Panel& panel, Index v_head_dim, float factor) {
+/// ot <- factor * ot / row_sum, 0 for queries that saw no key. Whether all of it is finite.
+template <int kVectors>
+HWY_NOINLINE bool normalise(Panel& panel, Index v_head_dim, float factor) {
   const F32 d;
-  const auto factors = hn::Set(d, factor);
-  for (Index i = 0; i < panel.width; i += kLanes) {
-    const auto row_sum = hn::Load(d, panel.row_sum + i);
-    const auto saw_no_key = hn::Eq(row_sum, hn::Zero(d));
-    for (Index c = 0; c < v_head_dim; ++c) {
-      float* place = panel.ot + c * panel.width + i;
-      hn::Store(hn::IfThenZeroElse(saw_no_key, hn::Div(hn::Mul(factors, hn::Load(d, place)), row_sum)), d, place);
+  VecF32 share[kVectors], not_finite[kVectors];
+  for (int v = 0; v < kVectors; ++v) {
+    const auto row_sum = hn::Load(d, panel.row_sum + v * kLanes);
+    share[v] = hn::IfThenZeroElse(hn::Eq(row_sum, hn::Zero(d)), hn::Div(hn::Set(d, factor), row_sum));
+    not_finite[v] = hn::Zero(d);
+  }
+  for (Index c = 0; c < v_head_dim; ++c) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      float* const place = panel.ot + (c * kVectors + v) * kLanes;
+      const auto out = hn::Mul(share[v], hn::Load(d, place));
+      not_finite[v] = hn::Or(not_finite[v], hn::Sub(out, out));  // 0, or NaN
+      hn::Store(out, d, place);
     }
   }
+  bool all_finite = true;
+  for (int v = 0; v < kVectors; ++v) all_finite &= hn::AllTrue(d, hn::Eq(not_finite[v], hn::Zero(d)));
+  return all_finite;
 }
 
 /// ot <- factor * ot.
@@ -284,15 +293,6 @@ inline HWY_NOINLINE void scale_values(Panel& panel, Index v_head_dim, float fact
   const F32 d;
   for (Index n = 0; n < v_head_dim * panel.width; n += kLanes)
     hn::Store(hn::Mul(hn::Set(d, factor), hn::Load(d, panel.ot + n)), d, panel.ot + n);
-}
-
-/// Whether any lane of ot holds NaN or Inf.
-inline HWY_NOINLINE bool has_non_finite(const Panel& panel, Index v_head_dim) {
-  const F32 d;
-  auto zeros = hn::Zero(d);
-  for (Index n = 0; n < v_head_dim * panel.width; n += kLanes)
-    zeros = hn::MulAdd(hn::Zero(d), hn::Load(d, panel.ot + n), zeros);
-  return !hn::AllTrue(d, hn::Eq(zeros, hn::Zero(d)));
 }
 
 /// Natural-log log-sum-exp of lane i.

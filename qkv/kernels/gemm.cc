@@ -76,8 +76,7 @@ HWY_NOINLINE void panel_outputs(const LinearArgs& args, const float* panel, Inde
                                 Index first_output, Index rows, float* yt) {
   constexpr Index kWidth = kVectors * kLanes;
   const auto& w = args.weight;
-  contract<kVectors, Left::kRows>(w.data() + first_output * w.stride(0), w.stride(0), rows, panel, w.shape(1),
-                                  Sum::kStore, yt);
+  multiply<kVectors, Left::kRows>(w.data() + first_output * w.stride(0), w.stride(0), rows, panel, w.shape(1), yt);
   if (args.bias || args.activation != Activation::kNone) finish(args, first_output, rows, kWidth, yt);
   unpack_panel(yt, kWidth, num_tokens, rows, args.y.data() + token * args.y.stride(0) + first_output, args.y.stride(0));
 }

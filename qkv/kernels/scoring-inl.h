@@ -74,8 +74,8 @@ inline HWY_NOINLINE void project_queries(const AdditiveScoring<float>& additive,
   const F32 d;
   const Index hidden_dim = additive.w_v.shape(0), width = panel.width;
   with_vectors(width, [&]<int kVectors>() {
-    contract<kVectors, Left::kRows>(additive.w_q.data(), additive.w_q.stride(0), hidden_dim, panel.qt, head_dim,
-                                    Sum::kStore, panel.hidden);
+    multiply<kVectors, Left::kRows>(additive.w_q.data(), additive.w_q.stride(0), hidden_dim, panel.qt, head_dim,
+                                    panel.hidden);
   });
   panel.is_tame = true;
   for (Index i = 0; i < width; i += kLanes) {
@@ -120,9 +120,8 @@ inline HWY_NOINLINE void project_keys(const Head& head, const AdditiveScoring<fl
   for (Index n = 0; n < hidden_panels(additive.w_v.shape(0)); ++n) {
     float* const hidden = keys.hidden + n * kKeyTile * kMaxPanelWidth;
     float* const exp_hidden = keys.exp_hidden + n * kKeyTile * kMaxPanelWidth;
-    contract<kMaxVectors, Left::kRows>(head.key(tile.begin), args.k.stride(2), num_keys,
-                                       keys.w_k + n * args.k_head_dim() * kMaxPanelWidth, args.k_head_dim(),
-                                       Sum::kStore, hidden);
+    multiply<kMaxVectors, Left::kRows>(head.key(tile.begin), args.k.stride(2), num_keys,
+                                       keys.w_k + n * args.k_head_dim() * kMaxPanelWidth, args.k_head_dim(), hidden);
     for (Index j = 0; j < num_keys; ++j) {
       for (Index i = j * kMaxPanelWidth; i < (j + 1) * kMaxPanelWidth; i += kLanes) {
         const auto b = hn::Load(d, hidden + i);
@@ -222,21 +221,31 @@ HWY_INLINE void additive_row(const AdditiveScoring<float>& additive, const Panel
   for (int v = 0; v < kVectors; ++v) hn::Store(hn::Mul(score[v], hn::Set(d, factor)), d, scores + v * kLanes);
 }
 
-/// scores[j][lane] = score_factor() * score of the tile's keys. load_keys() was called for a tile that holds this one.
+/// Dot products or cosines of the tile's keys with the queries, times score_factor(), handed to `finish`. load_keys() was called for a tile
+/// that holds this one, here and below.
+template <int kVectors, class Finish>
+HWY_INLINE void product_scores(const Head& head, const Panel& panel, KeyRange tile, const KeyFeatures& keys,
+                               Finish& finish) {
+  const auto& args = head.args;
+  const Index head_dim = args.head_dim();
+  const bool is_cosine = std::holds_alternative<CosineScoring>(args.scoring);
+  const float* const rows =
+      is_cosine ? keys.unit_keys + (tile.begin - keys.first_key) * head_dim : head.key(tile.begin);
+  contract<kVectors, Left::kRows>(rows, is_cosine ? head_dim : args.k.stride(2), tile.end - tile.begin, panel.qt,
+                                  head_dim, finish);
+}
+
+/// scores[j][lane] = score_factor() * score of the tile's keys.
 template <int kVectors>
 HWY_INLINE void raw_scores(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
-  const auto& args = head.args;
-  const Index num_keys = tile.end - tile.begin, first = tile.begin - scratch.keys.first_key;
-  if (const auto* additive = args.additive()) {
-    for (Index j = 0; j < num_keys; ++j)
-      additive_row<kVectors>(*additive, panel, scratch.keys, first + j, score_factor(args),
-                             scratch.scores + j * kVectors * kLanes);
+  if (const auto* additive = head.args.additive()) {
+    for (Index j = 0; j < tile.end - tile.begin; ++j)
+      additive_row<kVectors>(*additive, panel, scratch.keys, tile.begin - scratch.keys.first_key + j,
+                             score_factor(head.args), scratch.scores + j * kVectors * kLanes);
     return;
   }
-  const bool is_cosine = std::holds_alternative<CosineScoring>(args.scoring);
-  const Index head_dim = args.head_dim(), stride = is_cosine ? head_dim : args.k.stride(2);
-  const float* const rows = is_cosine ? scratch.keys.unit_keys + first * head_dim : head.key(tile.begin);
-  contract<kVectors, Left::kRows>(rows, stride, num_keys, panel.qt, head_dim, Sum::kStore, scratch.scores);
+  StoreSums<kVectors> finish{scratch.scores};
+  product_scores<kVectors>(head, panel, tile, scratch.keys, finish);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -53,15 +53,32 @@ HWY_INLINE void with_vectors(Index width, const Step& step) {
 }
 
 enum class Left { kRows, kColumns };
-enum class Sum { kStore, kAdd };  // overwrite `out`, or add to it
 
-template <int kRows, int kVectors, Left kLeft>
+/// What becomes of the sums of a tile: here they are stored. A finish is called with the accumulators still in registers, for rows
+/// first .. first+kRows-1; `partial`, where it is not null, holds sums [num_rows, width] that are added first, so that partial = out adds
+/// to what is there.
+template <int kVectors>
+struct StoreSums {
+  float* HWY_RESTRICT out;
+  const float* partial = nullptr;
+
+  template <int kRows>
+  HWY_INLINE void operator()(Index first, const VecF32 (&sums)[kRows][kVectors]) const {
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) hn::Store(sums[r][v], F32(), out + ((first + r) * kVectors + v) * kLanes);
+    }
+  }
+};
+
+template <int kRows, int kVectors, Left kLeft, class Finish>
 HWY_INLINE void tile(const float* HWY_RESTRICT left, Index stride, const float* HWY_RESTRICT panel, Index depth,
-                     Sum sum, float* HWY_RESTRICT out) {
+                     Index first, Finish& finish) {
   constexpr Index kWidth = kVectors * kLanes;
   const F32 d;
-  VecF32 acc[kRows][kVectors];
-  for (auto& row : acc)
+  VecF32 sums[kRows][kVectors];
+  for (auto& row : sums)
     for (auto& v : row) v = hn::Zero(d);
 #pragma GCC unroll 4
   for (Index t = 0; t < depth; ++t) {
@@ -72,48 +89,67 @@ HWY_INLINE void tile(const float* HWY_RESTRICT left, Index stride, const float* 
     for (int r = 0; r < kRows; ++r) {
       const auto scalar = hn::Set(d, kLeft == Left::kRows ? left[r * stride + t] : left[t * stride + r]);
 #pragma GCC unroll 4
-      for (int n = 0; n < kVectors; ++n) acc[r][n] = hn::MulAdd(scalar, lanes[n], acc[r][n]);
+      for (int n = 0; n < kVectors; ++n) sums[r][n] = hn::MulAdd(scalar, lanes[n], sums[r][n]);
     }
   }
-  // Sums of a tile start from zero and are added to `out` at the end: two-level summation, whose error grows with the
-  // tile's depth plus the number of tiles, not with their product.
+  // Sums of a tile start from zero and are added to what was there at the end: two-level summation, whose error grows
+  // with the tile's depth plus the number of tiles, not with their product.
+  if (finish.partial) {
 #pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int n = 0; n < kVectors; ++n) {
-      float* HWY_RESTRICT place = out + r * kWidth + n * kLanes;
-      hn::Store(sum == Sum::kAdd ? hn::Add(hn::Load(d, place), acc[r][n]) : acc[r][n], d, place);
+      for (int n = 0; n < kVectors; ++n)
+        sums[r][n] = hn::Add(hn::Load(d, finish.partial + (first + r) * kWidth + n * kLanes), sums[r][n]);
     }
   }
+  finish(first, sums);
 }
 
-/// All rows of `left`: full tiles, then what is left over in tiles of half, a quarter, ... as many rows.
-template <int kRows, int kVectors, Left kLeft>
-HWY_NOINLINE void contract_rows(const float* HWY_RESTRICT left, Index stride, Index num_rows,
-                                const float* HWY_RESTRICT panel, Index depth, Sum sum, float* HWY_RESTRICT out) {
-  constexpr Index kWidth = kVectors * kLanes;
+/// Rows first .. num_rows-1 of `left`: full tiles, then what is left over in tiles of half, a quarter, ... as many rows.
+template <int kRows, int kVectors, Left kLeft, class Finish>
+HWY_NOINLINE void contract_rows(const float* HWY_RESTRICT left, Index stride, Index first, Index num_rows,
+                                const float* HWY_RESTRICT panel, Index depth, Finish& finish) {
   const Index row_step = kLeft == Left::kRows ? stride : 1;
-  Index r = 0;
+  Index r = first;
   for (; r + kRows <= num_rows; r += kRows)
-    tile<kRows, kVectors, kLeft>(left + r * row_step, stride, panel, depth, sum, out + r * kWidth);
+    tile<kRows, kVectors, kLeft>(left + r * row_step, stride, panel, depth, r, finish);
   if constexpr (kRows > 1) {
-    if (r < num_rows)
-      contract_rows<kRows / 2, kVectors, kLeft>(left + r * row_step, stride, num_rows - r, panel, depth, sum,
-                                                out + r * kWidth);
+    if (r < num_rows) contract_rows<kRows / 2, kVectors, kLeft>(left, stride, r, num_rows, panel, depth, finish);
   }
 }
 
-/// out[num_rows][width] (+)= left * panel[depth][width] for a panel of kVectors vectors. Long depths are cut, for the
-/// two-level sum and so that the slice of the panel stays in L1.
-template <int kVectors, Left kLeft>
+/// left * panel[depth][width], [num_rows][width], handed to `finish` tile by tile, for a panel of kVectors vectors. Long depths are cut, for
+/// the two-level sum and so that the slice of the panel stays in L1; finish.out holds what was summed so far.
+template <int kVectors, Left kLeft, class Finish>
 HWY_INLINE void contract(const float* HWY_RESTRICT left, Index stride, Index num_rows, const float* HWY_RESTRICT panel,
-                         Index depth, Sum sum, float* HWY_RESTRICT out) {
+                         Index depth, Finish& finish) {
+  constexpr int kRows = tile_rows<kVectors>();
   constexpr Index kDepth = 128;  // 12 KiB of panel on AVX2
-  for (Index t = 0; t < depth || t == 0; t += kDepth) {
-    const float* slice = left + (kLeft == Left::kRows ? t : t * stride);
-    contract_rows<tile_rows<kVectors>(), kVectors, kLeft>(slice, stride, num_rows, panel + t * kVectors * kLanes,
-                                                          HWY_MIN(kDepth, depth - t), t == 0 ? sum : Sum::kAdd, out);
+  Index t = 0;
+  for (; t + kDepth < depth; t += kDepth) {
+    StoreSums<kVectors> store{finish.out, t == 0 ? finish.partial : finish.out};
+    contract_rows<kRows, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, 0, num_rows,
+                                          panel + t * kVectors * kLanes, kDepth, store);
   }
+  if (t > 0) finish.partial = finish.out;
+  contract_rows<kRows, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, 0, num_rows,
+                                        panel + t * kVectors * kLanes, depth - t, finish);
+}
+
+/// out = left * panel.
+template <int kVectors, Left kLeft>
+HWY_INLINE void multiply(const float* HWY_RESTRICT left, Index stride, Index num_rows, const float* HWY_RESTRICT panel,
+                         Index depth, float* HWY_RESTRICT out) {
+  StoreSums<kVectors> finish{out};
+  contract<kVectors, kLeft>(left, stride, num_rows, panel, depth, finish);
+}
+
+/// out += left * panel.
+template <int kVectors, Left kLeft>
+HWY_INLINE void multiply_add(const float* HWY_RESTRICT left, Index stride, Index num_rows,
+                             const float* HWY_RESTRICT panel, Index depth, float* HWY_RESTRICT out) {
+  StoreSums<kVectors> finish{out, out};
+  contract<kVectors, kLeft>(left, stride, num_rows, panel, depth, finish);
 }
 
 }  // namespace HWY_NAMESPACE
