@@ -264,21 +264,24 @@ HWY_NOINLINE void add_sink(float sink, Index v_head_dim, Panel& panel) {
   }
 }
 
-/// ot <- factor * ot / row_sum, 0 for queries that saw no key. Whether all of it is finite.
+/// ot <- factor * ot / row_sum, 0 for queries that saw no key. Whether all of it is finite. A division for each value, not one for each
+/// query: the mean of equal values is then exactly that value.
 template <int kVectors>
 HWY_NOINLINE bool normalise(Panel& panel, Index v_head_dim, float factor) {
   const F32 d;
-  VecF32 share[kVectors], not_finite[kVectors];
+  const auto factors = hn::Set(d, factor);
+  VecF32 row_sum[kVectors], not_finite[kVectors];
+  hn::Mask<F32> saw_no_key[kVectors];
   for (int v = 0; v < kVectors; ++v) {
-    const auto row_sum = hn::Load(d, panel.row_sum + v * kLanes);
-    share[v] = hn::IfThenZeroElse(hn::Eq(row_sum, hn::Zero(d)), hn::Div(hn::Set(d, factor), row_sum));
+    row_sum[v] = hn::Load(d, panel.row_sum + v * kLanes);
+    saw_no_key[v] = hn::Eq(row_sum[v], hn::Zero(d));
     not_finite[v] = hn::Zero(d);
   }
   for (Index c = 0; c < v_head_dim; ++c) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       float* const place = panel.ot + (c * kVectors + v) * kLanes;
-      const auto out = hn::Mul(share[v], hn::Load(d, place));
+      const auto out = hn::IfThenZeroElse(saw_no_key[v], hn::Div(hn::Mul(factors, hn::Load(d, place)), row_sum[v]));
       not_finite[v] = hn::Or(not_finite[v], hn::Sub(out, out));  // 0, or NaN
       hn::Store(out, d, place);
     }
