@@ -36,7 +36,7 @@ OUTSIDE = ("tests", "bench", "fuzz", "examples")
 LIBRARIES = (
     ("Highway", re.compile(r"hwy/"), ("qkv/kernels/", "tests/kernels/", "bench/")),
     ("oneTBB", re.compile(r"(oneapi/)?tbb[/.]"), ("qkv/core/executor.cc",)),
-    ("nlohmann-json", re.compile(r"nlohmann/"), ("qkv/io/", "qkv/text/", "viewer/", "cli/", "tests/")),
+    ("nlohmann-json", re.compile(r"nlohmann/"), ("qkv/io/", "qkv/text/", "viewer/", "cli/", "tests/", "fuzz/")),
     ("utf8proc", re.compile(r"utf8proc"), ("qkv/text/", "viewer/", "tests/text/")),
     ("CLI11", re.compile(r"CLI/"), ("cli/",)),
     ("Eigen", re.compile(r"Eigen/"), ("qkv/eigen.h", "tests/", "bench/", "examples/")),

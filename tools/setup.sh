@@ -4,6 +4,7 @@
 #   tools/setup.sh model   what fetching the model needs (Python with venv)
 #   tools/setup.sh build   also what building the command needs (the default)
 #   tools/setup.sh test    also what `make test` needs
+#   tools/setup.sh fuzz    what `make fuzz` needs
 #
 # QKV_NO_INSTALL=1   only reports what is missing; the exit code is 1 if anything is
 # QKV_TEST_TORCH=1   with `test`: also PyTorch and transformers, for tests/parity
@@ -13,6 +14,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly build_packages=(g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev nlohmann-json3-dev libutf8proc-dev
   libcli11-dev)
 readonly test_packages=(libgtest-dev libgmock-dev libeigen3-dev clang clang-format clang-tidy doxygen ccache)
+readonly fuzz_packages=(clang libclang-rt-dev ccache)
 readonly venv_python=.venv/bin/python
 log=""
 trap '[[ -z $log ]] || rm -f "$log"' EXIT
@@ -154,8 +156,9 @@ case $mode in
     requirements+=(test)
     [[ ${QKV_TEST_TORCH:-0} != 1 ]] || requirements+=(torch)
     ;;
+  fuzz) packages+=("${build_packages[@]}" "${fuzz_packages[@]}") ;;
   *)
-    say "unknown mode '$mode'; modes: model, build, test"
+    say "unknown mode '$mode'; modes: model, build, test, fuzz"
     exit 2
     ;;
 esac

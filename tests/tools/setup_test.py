@@ -129,6 +129,13 @@ def test_what_the_tests_need_is_installed_for_them(place):
     assert not place.has_module("toytorch")
 
 
+def test_what_fuzzing_needs_is_installed_for_it(place):
+    place.remove("ccache", "libgtest-dev")
+    run = place.run("fuzz")
+    assert "setup: installing Debian packages: libclang-rt-dev ccache\n" in run.stderr
+    assert not place.has_module("toy")
+
+
 def test_pytorch_is_installed_only_when_asked_for(place):
     place.run("test")
     run = place.run("test", QKV_TEST_TORCH="1")
@@ -211,4 +218,4 @@ def test_a_python_that_cannot_make_a_venv_is_passed_over(bare_place):
 def test_an_unknown_mode_is_a_usage_error(place):
     run = place.run("everything")
     assert run.returncode == 2
-    assert run.stderr == "setup: unknown mode 'everything'; modes: model, build, test\n"
+    assert run.stderr == "setup: unknown mode 'everything'; modes: model, build, test, fuzz\n"
