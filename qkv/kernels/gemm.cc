@@ -70,13 +70,75 @@ HWY_NOINLINE void finish(const LinearArgs& args, Index first_output, Index rows,
   }
 }
 
+// Up to this many tokens would leave most lanes of a panel empty; then the lanes run along in_dim instead, and what is left is reading the
+// weights once.
+constexpr Index kFewTokens = std::min<Index>(4, kLanes);
+
+// yt[r][t] = w_r . x_t for rows r .. r+kRows-1 of the block and all kTokens tokens.
+template <int kRows, int kTokens>
+HWY_INLINE void dot_rows(const LinearArgs& args, Index first_output, Index r, Index width, float* HWY_RESTRICT yt) {
+  const F32 d;
+  const Index in_dim = args.x.shape(1);
+  const float *w[kRows], *x[kTokens];
+  for (int n = 0; n < kRows; ++n) w[n] = args.weight.data() + (first_output + r + n) * args.weight.stride(0);
+  for (int t = 0; t < kTokens; ++t) x[t] = args.x.data() + t * args.x.stride(0);
+  VecF32 sums[kRows][kTokens];
+  for (auto& row : sums)
+    for (auto& v : row) v = hn::Zero(d);
+  Index c = 0;
+  for (; c + kLanes <= in_dim; c += kLanes) {
+    VecF32 tokens[kTokens];
+#pragma GCC unroll 4
+    for (int t = 0; t < kTokens; ++t) tokens[t] = hn::LoadU(d, x[t] + c);
+#pragma GCC unroll 4
+    for (int n = 0; n < kRows; ++n) {
+      const auto weights = hn::LoadU(d, w[n] + c);
+#pragma GCC unroll 4
+      for (int t = 0; t < kTokens; ++t) sums[n][t] = hn::MulAdd(weights, tokens[t], sums[n][t]);
+    }
+  }
+  for (int n = 0; n < kRows; ++n) {
+    for (int t = 0; t < kTokens; ++t) {
+      float sum = hn::GetLane(hn::SumOfLanes(d, sums[n][t]));
+      for (Index rest = c; rest < in_dim; ++rest) sum += w[n][rest] * x[t][rest];
+      yt[(r + n) * width + t] = sum;
+    }
+  }
+}
+
+// Some weight rows against all kTokens tokens.
+template <int kTokens>
+HWY_NOINLINE void few_token_outputs(const LinearArgs& args, Index first_output, Index rows, Index width, float* yt) {
+  constexpr int kRows = kTokens <= 2 ? 4 : 2;  // 8 sums at most: 16 registers hold them beside tokens and weights
+  std::fill_n(yt, rows * width, 0.0f);
+  Index r = 0;
+  for (; r + kRows <= rows; r += kRows) dot_rows<kRows, kTokens>(args, first_output, r, width, yt);
+  for (; r < rows; ++r) dot_rows<1, kTokens>(args, first_output, r, width, yt);
+}
+
+void few_token_outputs(const LinearArgs& args, Index first_output, Index rows, Index width, float* yt) {
+  switch (args.x.shape(0)) {
+    case 1:
+      return few_token_outputs<1>(args, first_output, rows, width, yt);
+    case 2:
+      return few_token_outputs<2>(args, first_output, rows, width, yt);
+    case 3:
+      return few_token_outputs<3>(args, first_output, rows, width, yt);
+    default:
+      return few_token_outputs<4>(args, first_output, rows, width, yt);
+  }
+}
+
 // Some weight rows against one panel of kVectors vectors of tokens.
 template <int kVectors>
 HWY_NOINLINE void panel_outputs(const LinearArgs& args, const float* panel, Index token, Index num_tokens,
                                 Index first_output, Index rows, float* yt) {
   constexpr Index kWidth = kVectors * kLanes;
   const auto& w = args.weight;
-  multiply<kVectors, Left::kRows>(w.data() + first_output * w.stride(0), w.stride(0), rows, panel, w.shape(1), yt);
+  if (args.x.shape(0) <= kFewTokens)
+    few_token_outputs(args, first_output, rows, kWidth, yt);
+  else
+    multiply<kVectors, Left::kRows>(w.data() + first_output * w.stride(0), w.stride(0), rows, panel, w.shape(1), yt);
   if (args.bias || args.activation != Activation::kNone) finish(args, first_output, rows, kWidth, yt);
   unpack_panel(yt, kWidth, num_tokens, rows, args.y.data() + token * args.y.stride(0) + first_output, args.y.stride(0));
 }

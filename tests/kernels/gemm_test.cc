@@ -62,7 +62,7 @@ class LinearKernel : public test::OnEveryTarget {};
 
 TEST_P(LinearKernel, AgreesWithPlainLoopsInDouble) {
   test::Random random(11);
-  for (Index tokens : {1, 3, 8, 16, 24, 25, 49, 130, 200})
+  for (Index tokens : {1, 2, 3, 4, 5, 8, 16, 24, 25, 49, 130, 200})
     for (Index in_dim : {1, 5, 64, 300, 777})
       for (Index out_dim : {1, 4, 13, 200}) {
         const auto activation = static_cast<Activation>((tokens + in_dim + out_dim) % 4);
