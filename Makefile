@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: check-threads fuzz help demo command model build test lint check check-cpus format
+.PHONY: bench check-threads fuzz help demo command model build test lint check check-cpus format
 
 QKV := build/release/qkv
 PYTHON := .venv/bin/python
@@ -13,7 +13,7 @@ PYTEST := QKV_BINARY="$(CURDIR)/$(QKV)" $(PYTHON) -B -m pytest -q -p no:cachepro
 CCACHE := $$(command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 # ccache caches files with a precompiled header only if told that their macros and times may differ.
 export CCACHE_SLOPPINESS := pch_defines,time_macros
-EACH_CPP_FILE := find qkv viewer cli tests fuzz examples \( -name '*.h' -o -name '*.cc' \) -print0 | xargs -0 -r
+EACH_CPP_FILE := find qkv viewer cli tests fuzz bench examples \( -name '*.h' -o -name '*.cc' \) -print0 | xargs -0 -r
 SENTENCE := The animal didn't cross the street because it was too
 
 help:  ## list these targets
@@ -72,6 +72,12 @@ fuzz:  ## look for inputs that break the readers of files, FUZZ_SECONDS (60) for
 	@cmake --preset fuzz $(CCACHE) >&2
 	@cmake --build --preset fuzz >&2
 	@fuzz/run.sh
+
+bench:  ## time qkv beside PyTorch, under three minutes (bench/README.md)
+	@QKV_TEST_TORCH=1 tools/setup.sh test
+	@cmake --preset release -DQKV_BUILD_BENCH=ON $(CCACHE) >&2
+	@cmake --build --preset release --target qkv_shim >&2
+	@$(PYTHON) -B bench/peers.py --quick
 
 check-cpus: build  ## run on older x86-64 processors by emulation (needs qemu-user)
 	@tests/install/check_cpus.sh
