@@ -75,8 +75,8 @@ fuzz:  ## look for inputs that break the readers of files, FUZZ_SECONDS (60) for
 
 bench:  ## time qkv beside PyTorch, under three minutes (bench/README.md)
 	@QKV_TEST_TORCH=1 tools/setup.sh test
-	@cmake --preset release -DQKV_BUILD_BENCH=ON $(CCACHE) >&2
-	@cmake --build --preset release --target qkv_shim >&2
+	@cmake --preset bench $(CCACHE) >&2
+	@cmake --build --preset bench >&2
 	@$(PYTHON) -B bench/peers.py --quick
 
 check-cpus: build  ## run on older x86-64 processors by emulation (needs qemu-user)

@@ -6,8 +6,8 @@
       --threads 1 2        numbers of threads           --only attention|rows|additive|linear
       --json FILE          write the results            --repeat N    pairs of a cell (default 15)
 
-Each cell: the results are compared first; then qkv, the peer, and a loop of nothing but FMAs on the same SIMD target and
-threads take turns. Printed are medians: `of FMA` = qkv's flops (causal: half of them) over the loop beside it, `ratio` =
+Each cell: the results are compared first (but for dropout, which has no peer here); then qkv, the peer, and a loop of nothing but FMAs on the same SIMD target and
+threads take turns. Printed are medians: `of FMA` = qkv's flops (of the keys that are seen) over the loop beside it, `ratio` =
 peer's time / qkv's time of the same round, with the middle half of the rounds in brackets.
 """
 
@@ -24,7 +24,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "build" / "release" / "bench" / "libqkv_shim.so"
+LIBRARY = pathlib.Path(__file__).resolve().parent.parent / "build" / "bench" / "bench" / "libqkv_shim.so"
 
 
 class Call(ctypes.Structure):
@@ -129,6 +129,8 @@ def attention_cell(qkv, args, batch, heads, length, dim, mask="full", layout="pa
             call.keep = pointer(keep)
     elif mask == "dropout":
         call.dropout = 0.1
+    if keep is not None and mask != "padded":
+        seen = keep.double().mean().item()
     heads_first = [x.transpose(1, 2) if layout == "interleaved" else x for x in (q, k, v)]
     additive = keep if bias is None else bias
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bench/fma_loop.h"
 #include "qkv/attention/attention.h"
@@ -56,9 +57,10 @@ const char* qkv_target() {
 double qkv_fma_gflops(Index num_threads, double seconds) {
   Index steps = 100000;
   while (true) {
-    Index flops[256] = {};
+    std::vector<Index> flops(static_cast<std::size_t>(num_threads));
     const double begin = seconds_now();
-    executor()->run(num_threads, [&](Index task, Index) { flops[task] = bench::fma_loop(steps); });
+    executor()->run(num_threads,
+                    [&](Index task, Index) { flops[static_cast<std::size_t>(task)] = bench::fma_loop(steps); });
     const double taken = seconds_now() - begin;
     Index sum = 0;
     for (const Index f : flops) sum += f;

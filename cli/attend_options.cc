@@ -81,7 +81,7 @@ std::variant<Index, TensorView<const Index, 1>> q_start_of(const AttendOptions& 
   // One number on the command line, or a file that holds a single one without axes, is for the whole call.
   const auto list = parse_list(*options.q_start);
   if (numbers.shape.empty() || (list && list->size() == 1)) return *numbers.values.data();
-  return numbers_view("--q-start", numbers, "[batch]");
+  return numbers_view("--q-start", numbers, "[batch] or [num_sequences]");
 }
 
 // [len] is one row for all batch entries.
@@ -138,6 +138,7 @@ void check_usage(const AttendOptions& options) {
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout <= 1))
     fail_usage("--dropout: expected a probability, 0 to 1");
   parse_seed(options.seed);
+  if (options.window) parse_window(*options.window);
   if (options.documents_q && !options.documents) fail_usage("--documents-q needs --documents");
   if (options.cu_seqlens_q.has_value() != options.cu_seqlens_k.has_value())
     fail_usage("--cu-seqlens-q and --cu-seqlens-k need each other");

@@ -137,7 +137,7 @@ void add_attend(CLI::App& app, const Console& console) {
   command.add_flag("--causal", options->causal, "A query sees the keys up to its own position");
   command
       .add_option("--q-start", options->q_start,
-                  "Position of query 0: a number, a list or a file [batch]; default: "
+                  "Position of query 0: a number, a list or a file [batch], or [num_sequences]; default: "
                   "kv_len - q_len")
       ->type_name("N|FILE");
   command.add_option("--window", options->window, "Keys that a query sees to its left and right; -1: no limit")

@@ -1,6 +1,4 @@
-#include <charconv>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,5 +1,7 @@
 #include "cli/run_options.h"
+
 #include <charconv>
+#include <limits>
 
 #include "cli/exit_code.h"
 #include "qkv/kernels/target.h"

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include "cli/console.h"
 #include "qkv/core/executor.h"

@@ -1,5 +1,6 @@
 #include "qkv/attention/merge.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>

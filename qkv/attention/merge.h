@@ -13,7 +13,7 @@ namespace qkv {
 ///
 /// Shapes: every part the same out [batch, num_heads, q_len, v_head_dim] and lse [batch, num_heads, q_len]; returned are these two.
 /// Edge: a part whose lse is -inf saw no key and adds nothing; a row that no part saw gets out = 0, lse = -inf. At most one part may carry
-///   a sink. The parts are taken in the order given, sums in double.
+///   a sink. Parts with dropout are not the parts of one call with dropout: each counts its keys from 0. The parts are taken in the order given, sums in double.
 /// Errors: std::invalid_argument if there is no part, a part has no lse, or shapes disagree.
 /// Cost: one pass over the parts.
 /// Source: the merging of partial softmax results, FlashAttention-2, arXiv:2307.08691, 2.3.

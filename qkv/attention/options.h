@@ -52,7 +52,7 @@ class ValidLens {
 
 /// Ids of packed documents: a query and a key see each other iff their ids are equal. Borrows.
 struct Documents {
-  /// [batch, kv_len]; one row may stand for all batch entries.
+  /// Of the keys, [batch, kv_len]; one row may stand for all batch entries.
   TensorView<const Index, 2> k;
   /// [batch, q_len], or one row for all; absent: the queries are the keys, which takes q_len = kv_len.
   std::optional<TensorView<const Index, 2>> q = std::nullopt;
@@ -86,7 +86,8 @@ struct Mask {
 struct Dropout {
   double p = 0;            ///< the probability, 0 to 1; rounded to a multiple of 2^-16
   std::uint64_t seed = 0;  ///< another seed, other weights
-  Index batch_start = 0;   ///< what batch entry 0 counts as: a batch in two halves drops what the whole would
+  Index batch_start =
+      0;  ///< what batch entry 0 counts as, modulo 2^32: a batch in two halves drops what the whole would
 };
 
 /// What to return beside `out`. Nothing here changes a bit of `out`.
@@ -120,7 +121,8 @@ struct AttentionOptions {
   /// Who runs the tasks; null: default_executor().
   Executor* executor = nullptr;
   /// The bits of a row depend on nothing but its query, the keys it sees and their places: not on other rows, on the rest of the batch, or
-  /// on how a prefill was cut. Every call is so today; true keeps it so.
+  /// on how a prefill was cut (dropout apart, whose places count from the first query and key of the call). Every call is so today; true keeps
+  /// it so.
   bool reproducible = false;
 };
 

@@ -234,8 +234,8 @@ void resolve_rows(const AttentionOptions& options, Index batch, kernels::Attenti
         lengths.data(), {batch, q_len}, {lengths.stride(0), lengths.shape(1) == 1 ? 0 : lengths.stride(1)}};
   }
   if (mask.documents)
-    args.documents = {broadcast_rows(mask.documents->q.value_or(mask.documents->k), batch),
-                      broadcast_rows(mask.documents->k, batch)};
+    args.documents = {.q = broadcast_rows(mask.documents->q.value_or(mask.documents->k), batch),
+                      .k = broadcast_rows(mask.documents->k, batch)};
 }
 
 // Nothing if no weight would fall.

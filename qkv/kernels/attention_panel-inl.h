@@ -15,6 +15,7 @@
 #define QKV_KERNELS_ATTENTION_PANEL_INL_H_
 #endif
 
+#include <algorithm>
 #include <cmath>
 
 #include "hwy/highway.h"
@@ -30,6 +31,9 @@ namespace HWY_NAMESPACE {
 
 /// How far (log2 units) row_max may lag; see the invariant.
 constexpr float kSlack = 8.0f;
+
+/// Finite biases and sinks count as +-this at most, so that none turns into -inf in log2 units: however low, a finite bias does not hide its key.
+constexpr float kLargestBias = 2.3e38f;  // below FLT_MAX / log2(e)
 
 inline void reset_softmax(Panel& panel, Index v_head_dim) {
   std::fill_n(panel.ot, v_head_dim * panel.width, 0.0f);
@@ -62,17 +66,19 @@ inline HWY_NOINLINE void gather_bias(const Head& head, const Panel& panel, KeyRa
     std::fill(bias + j * width + panel.num_queries, bias + (j + 1) * width, kMinusInfinity);
 }
 
-/// t += log2(e) * bias; where the bias is -inf the score is replaced, whatever it was. Finite biases count as +-kLargestBias at most, so that
-/// none turns into -inf: however low, a finite bias does not hide its key.
+/// A finite bias cut to what is finite in log2 units; inf and NaN stay.
+HWY_INLINE VecF32 limit_bias(F32 d, VecF32 bias) {
+  const auto limited = max_keep_nan(d, hn::Set(d, -kLargestBias), min_keep_nan(d, hn::Set(d, kLargestBias), bias));
+  return hn::IfThenElse(hn::Eq(bias, hn::Set(d, -kMinusInfinity)), bias, limited);
+}
+
+/// t += log2(e) * bias; where the bias is -inf the score is replaced, whatever it was.
 inline HWY_NOINLINE void add_bias(const float* HWY_RESTRICT bias, Index count, float* HWY_RESTRICT scores) {
-  constexpr float kLargestBias = 2.3e38f;  // below FLT_MAX / log2(e)
   const F32 d;
-  const auto excluded = hn::Set(d, kMinusInfinity), infinity = hn::Set(d, -kMinusInfinity);
+  const auto excluded = hn::Set(d, kMinusInfinity);
   for (Index n = 0; n < count; n += kLanes) {
     const auto b = hn::Load(d, bias + n);
-    const auto clamped = max_keep_nan(d, hn::Set(d, -kLargestBias), min_keep_nan(d, hn::Set(d, kLargestBias), b));
-    const auto finite = hn::IfThenElse(hn::Eq(b, infinity), b, clamped);
-    const auto sum = hn::MulAdd(finite, hn::Set(d, kLog2E), hn::Load(d, scores + n));
+    const auto sum = hn::MulAdd(limit_bias(d, b), hn::Set(d, kLog2E), hn::Load(d, scores + n));
     hn::Store(hn::IfThenElse(hn::Eq(b, excluded), excluded, sum), d, scores + n);
   }
 }
@@ -83,12 +89,13 @@ HWY_NOINLINE void add_alibi(float slope, const Panel& panel, KeyRange tile, floa
   const F32 d;
   HWY_ALIGN float position[kMaxPanelWidth];  // relative to the tile
   for (Index i = 0; i < panel.width; ++i) position[i] = static_cast<float>(panel.position[i] - tile.begin);
-  const auto factor = hn::Set(d, slope * kLog2E);
+  const auto factor = hn::Set(d, slope);
   for (Index j = 0; j < tile.end - tile.begin; ++j) {
     for (Index v = 0; v < kVectors; ++v) {
       float* const place = scores + (j * kVectors + v) * kLanes;
       const auto distance = hn::Abs(hn::Sub(hn::Load(d, position + v * kLanes), hn::Set(d, static_cast<float>(j))));
-      hn::Store(hn::NegMulAdd(factor, distance, hn::Load(d, place)), d, place);
+      const auto bias = limit_bias(d, hn::Mul(factor, distance));
+      hn::Store(hn::NegMulAdd(bias, hn::Set(d, kLog2E), hn::Load(d, place)), d, place);
     }
   }
 }
@@ -254,7 +261,7 @@ HWY_NOINLINE void fold_tile(const Head& head, Panel& panel, KeyRange tile, Foldi
 template <int kVectors>
 HWY_NOINLINE void add_sink(float sink, Index v_head_dim, Panel& panel) {
   const F32 d;
-  const auto t = hn::Set(d, sink * kLog2E);
+  const auto t = hn::Set(d, std::clamp(sink, -kLargestBias, kLargestBias) * kLog2E);
   for (Index i = 0; i < kVectors * kLanes; i += kLanes) {
     const auto row_max = hn::Load(d, panel.row_max + i);
     rescale<kVectors>(panel, i, hn::IfThenElse(hn::Lt(t, row_max), row_max, t), v_head_dim);
@@ -264,8 +271,8 @@ HWY_NOINLINE void add_sink(float sink, Index v_head_dim, Panel& panel) {
   }
 }
 
-/// ot <- factor * ot / row_sum, 0 for queries that saw no key. Whether all of it is finite. A division for each value, not one for each
-/// query: the mean of equal values is then exactly that value.
+/// ot <- factor * ot / row_sum, 0 for queries that saw no key. Whether all of it is finite. A division for each value instead of a
+/// product with 1 / row_sum is one rounding less and could not be told from it in the time of a call.
 template <int kVectors>
 HWY_NOINLINE bool normalise(Panel& panel, Index v_head_dim, float factor) {
   const F32 d;
@@ -296,6 +303,13 @@ inline HWY_NOINLINE void scale_values(Panel& panel, Index v_head_dim, float fact
   const F32 d;
   for (Index n = 0; n < v_head_dim * panel.width; n += kLanes)
     hn::Store(hn::Mul(hn::Set(d, factor), hn::Load(d, panel.ot + n)), d, panel.ot + n);
+}
+
+/// Whether all of lane i of ot is finite.
+inline bool is_finite(const Panel& panel, Index i, Index v_head_dim) {
+  for (Index c = 0; c < v_head_dim; ++c)
+    if (!std::isfinite(panel.ot[c * panel.width + i])) return false;
+  return true;
 }
 
 /// Natural-log log-sum-exp of lane i.

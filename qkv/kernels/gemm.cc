@@ -18,7 +18,7 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
-// One task packs its tokens into panels once, then walks the weights in blocks of rows, each block against every panel:
+// One task packs its tokens into panels once (unless they are few, see kFewTokens), then walks the weights in blocks of rows, each block against every panel:
 //   for each block of weight rows (in L2)    for each panel (x^T in lanes)    y^T tile = W x^T -> bias, activation -> y
 constexpr Index kPanelsPerTask = 8;
 constexpr Index kOutputsPerTask = 192;
@@ -129,16 +129,23 @@ void few_token_outputs(const LinearArgs& args, Index first_output, Index rows, I
   }
 }
 
+void few_tokens_task(const LinearArgs& args, Index output_begin, Index output_end, float* yt) {
+  const Index num_tokens = args.x.shape(0), width = round_up(num_tokens, kLanes), block = block_rows(args.x.shape(1));
+  for (Index output = output_begin; output < output_end; output += block) {
+    const Index rows = std::min(block, output_end - output);
+    few_token_outputs(args, output, rows, width, yt);
+    if (args.bias || args.activation != Activation::kNone) finish(args, output, rows, width, yt);
+    unpack_panel(yt, width, num_tokens, rows, args.y.data() + output, args.y.stride(0));
+  }
+}
+
 // Some weight rows against one panel of kVectors vectors of tokens.
 template <int kVectors>
 HWY_NOINLINE void panel_outputs(const LinearArgs& args, const float* panel, Index token, Index num_tokens,
                                 Index first_output, Index rows, float* yt) {
   constexpr Index kWidth = kVectors * kLanes;
   const auto& w = args.weight;
-  if (args.x.shape(0) <= kFewTokens)
-    few_token_outputs(args, first_output, rows, kWidth, yt);
-  else
-    multiply<kVectors, Left::kRows>(w.data() + first_output * w.stride(0), w.stride(0), rows, panel, w.shape(1), yt);
+  multiply<kVectors, Left::kRows>(w.data() + first_output * w.stride(0), w.stride(0), rows, panel, w.shape(1), yt);
   if (args.bias || args.activation != Activation::kNone) finish(args, first_output, rows, kWidth, yt);
   unpack_panel(yt, kWidth, num_tokens, rows, args.y.data() + token * args.y.stride(0) + first_output, args.y.stride(0));
 }
@@ -151,6 +158,7 @@ void task(const LinearArgs& args, const LinearPlan& plan, Index task_index, floa
   const Index output_begin = task_index % output_cuts * plan.outputs_per_task;
   const Index output_end = std::min(output_begin + plan.outputs_per_task, out_dim);
 
+  if (num_tokens <= kFewTokens) return few_tokens_task(args, output_begin, output_end, workspace);
   float* const panels = workspace;
   float* const yt = workspace + plan.tokens_per_task * in_dim;
   const auto width_of = [&](Index tokens) { return std::min(round_up(tokens, kLanes), kMaxPanelWidth); };

@@ -221,31 +221,42 @@ HWY_INLINE void additive_row(const AdditiveScoring<float>& additive, const Panel
   for (int v = 0; v < kVectors; ++v) hn::Store(hn::Mul(score[v], hn::Set(d, factor)), d, scores + v * kLanes);
 }
 
-/// Dot products or cosines of the tile's keys with the queries, times score_factor(), handed to `finish`. load_keys() was called for a tile
-/// that holds this one, here and below.
-template <int kVectors, class Finish>
-HWY_INLINE void product_scores(const Head& head, const Panel& panel, KeyRange tile, const KeyFeatures& keys,
-                               Finish& finish) {
+/// Stores scores and fetches what is wanted next.
+template <int kVectors>
+struct StoreScores {
+  float* out;
+  const float* partial = nullptr;
+  const NextTile& next;
+
+  template <int kRows>
+  HWY_INLINE void operator()(Index first, const VecF32 (&sums)[kRows][kVectors]) const {
+    for (Index r = first; r < first + kRows; ++r) next.fetch(r);
+    StoreSums<kVectors>{out}(first, sums);
+  }
+};
+
+/// scores[j][lane] = score_factor() * dot product or cosine of the tile's keys with the queries.
+template <int kVectors>
+HWY_INLINE void product_scores(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
   const auto& args = head.args;
   const Index head_dim = args.head_dim();
   const bool is_cosine = std::holds_alternative<CosineScoring>(args.scoring);
+  const KeyFeatures& keys = scratch.keys;
   const float* const rows =
       is_cosine ? keys.unit_keys + (tile.begin - keys.first_key) * head_dim : head.key(tile.begin);
+  StoreScores<kVectors> finish{scratch.scores, nullptr, scratch.next};
   contract<kVectors, Left::kRows>(rows, is_cosine ? head_dim : args.k.stride(2), tile.end - tile.begin, panel.qt,
                                   head_dim, finish);
 }
 
-/// scores[j][lane] = score_factor() * score of the tile's keys.
+/// scores[j][lane] = score_factor() * score of the tile's keys. load_keys() was called for a tile that holds this one.
 template <int kVectors>
 HWY_INLINE void raw_scores(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
-  if (const auto* additive = head.args.additive()) {
-    for (Index j = 0; j < tile.end - tile.begin; ++j)
-      additive_row<kVectors>(*additive, panel, scratch.keys, tile.begin - scratch.keys.first_key + j,
-                             score_factor(head.args), scratch.scores + j * kVectors * kLanes);
-    return;
-  }
-  StoreSums<kVectors> finish{scratch.scores};
-  product_scores<kVectors>(head, panel, tile, scratch.keys, finish);
+  const auto* additive = head.args.additive();
+  if (!additive) return product_scores<kVectors>(head, panel, tile, scratch);
+  for (Index j = 0; j < tile.end - tile.begin; ++j)
+    additive_row<kVectors>(*additive, panel, scratch.keys, tile.begin - scratch.keys.first_key + j,
+                           score_factor(head.args), scratch.scores + j * kVectors * kLanes);
 }
 
 }  // namespace HWY_NAMESPACE

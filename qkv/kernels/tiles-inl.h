@@ -59,7 +59,7 @@ enum class Left { kRows, kColumns };
 /// to what is there.
 template <int kVectors>
 struct StoreSums {
-  float* HWY_RESTRICT out;
+  float* out;
   const float* partial = nullptr;
 
   template <int kRows>
@@ -147,7 +147,7 @@ HWY_INLINE void multiply(const float* HWY_RESTRICT left, Index stride, Index num
 /// out += left * panel.
 template <int kVectors, Left kLeft>
 HWY_INLINE void multiply_add(const float* HWY_RESTRICT left, Index stride, Index num_rows,
-                             const float* HWY_RESTRICT panel, Index depth, float* HWY_RESTRICT out) {
+                             const float* HWY_RESTRICT panel, Index depth, float* out) {
   StoreSums<kVectors> finish{out, out};
   contract<kVectors, kLeft>(left, stride, num_rows, panel, depth, finish);
 }

@@ -53,7 +53,8 @@ struct Linear {
 /// Errors: std::invalid_argument if in_dim is not that of the layer, the bias has another length than out_dim, a weight
 ///   has no elements, or the last-axis stride is not 1.
 /// Cost: 2 * batch * len * in_dim * out_dim flops.
-/// Threads: runs on run.executor; the bits of the result do not depend on the number of threads.
+/// Threads: runs on run.executor; the bits of the result do not depend on the number of threads. They may differ in the last places between
+///   calls of up to four positions and calls of more.
 Tensor<float, 3> forward(const Linear& layer, CView<3> x, const Run& run = {});
 
 /// The same, followed by an activation, into memory of the caller's: out [batch, len, out_dim], any strides that do not

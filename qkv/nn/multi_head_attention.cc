@@ -68,6 +68,12 @@ Scoring view_of(const LayerScoring& scoring) {
   return DotScoring{};
 }
 
+// Layers drop in training only.
+std::optional<Dropout> dropout_of(const MultiHeadAttention& layer, const Run& run) {
+  if (!run.training) return std::nullopt;
+  return Dropout{.p = layer.dropout, .seed = run.seed};
+}
+
 // [batch, len, width] -> [batch, len, num_heads * dim], which is where the two readings of "split into heads" differ.
 Tensor<float, 3> project(const Linear& projection, HeadSplit split, Index num_heads, CView<3> x, const Run& run) {
   if (split == HeadSplit::kProjectThenSplit) return forward(projection, x, run);
@@ -91,9 +97,6 @@ MultiHeadAttentionResult forward(const MultiHeadAttention& layer, CView<3> query
                                  const MultiHeadAttentionOptions& options, const Run& run) {
   const HeadWidths widths = check_layer(layer);
   check_inputs(layer, widths.num_kv_heads, query, key, value);
-  if (run.training)
-    check(layer.dropout == 0, kFunction, "dropout in a training run", layer.dropout,
-          "0, as dropping weights is not supported");
   const Index batch = query.shape(0), q_len = query.shape(1), kv_len = key.shape(1);
 
   const AttentionOptions attention_options{.scoring = view_of(layer.scoring),
@@ -101,6 +104,7 @@ MultiHeadAttentionResult forward(const MultiHeadAttention& layer, CView<3> query
                                            .softcap = options.softcap,
                                            .attn_bias = options.attn_bias,
                                            .mask = options.mask,
+                                           .dropout = dropout_of(layer, run),
                                            .observe = options.observe,
                                            .executor = &executor_of(run)};
   plan({batch, layer.num_heads, q_len, widths.head_dim}, {batch, widths.num_kv_heads, kv_len, widths.k_head_dim},

@@ -73,7 +73,7 @@ struct MultiHeadAttentionResult {
 ///   rows of padding are computed like any other and no one reads them.
 /// Errors: std::invalid_argument, before any work, if a projection's out_dim is not a multiple of its number of heads,
 ///   head_dim of queries and keys differ (but for additive scoring), out_proj does not fit, dropout is not in 0 .. 1,
-///   and as of Linear and attention(). Also if run.training and dropout > 0: dropping weights is not supported.
+///   and as of Linear and attention().
 /// Threads: runs on run.executor; the bits of the result do not depend on the number of threads.
 /// Source: https://arxiv.org/abs/1706.03762, 3.2.2.
 MultiHeadAttentionResult forward(const MultiHeadAttention& layer, CView<3> query, CView<3> key, CView<3> value,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "qkv/core/executor.h"
 
 namespace qkv {
@@ -10,6 +12,8 @@ struct Run {
   Executor* executor = nullptr;
   /// Whether the run is part of training. Layers drop only then; evaluation ignores their dropout.
   bool training = false;
+  /// Which weights a layer drops in training: another seed for each layer and each step, other weights.
+  std::uint64_t seed = 0;
 };
 
 /// The executor that `run` names.

@@ -173,6 +173,27 @@ TEST_P(Attention, TakesEmptyLengths) {
 }
 
 // https://github.com/ohdearquant/lattice/issues/361
+TEST_P(Attention, TakesSinksOfAnyFiniteSize) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  const Tensor<float, 4> q({1, 2, 3, 4}, 0.5f), k({1, 2, 5, 4}, 0.5f), v({1, 2, 5, 4}, 2.0f);
+  const std::vector<float> sinks{-kLargest, kLargest};
+  for (Index valid_len : {0, 5}) {
+    const std::vector<Index> lengths{valid_len};
+    const auto r = attention(q, k, v, {.sinks = CView<1>(sinks.data(), {2}), .mask = {.valid_lens = lengths}});
+    for (Index i = 0; i < 3; ++i) {
+      ASSERT_EQ(r.out(0, 0, i, 0), valid_len == 0 ? 0 : 2) << "a sink that takes nothing";
+      ASSERT_EQ(r.out(0, 1, i, 0), 0) << "a sink that takes everything";
+    }
+  }
+}
+
+TEST_P(Attention, NeverHidesAKeyByAFiniteAlibi) {
+  const Tensor<float, 4> q({1, 1, 1, 4}, 0.5f), k({1, 1, 3, 4}, 0.5f), v({1, 1, 3, 4}, 2.0f);
+  const float slope = std::numeric_limits<float>::max();
+  const auto r = attention(q, k, v, {.alibi_slopes = CView<1>(&slope, {1}), .mask = {.q_start = 2}});
+  EXPECT_EQ(r.out(0, 0, 0, 0), 2);  // the key at distance 0 has all the weight
+}
+
 TEST_P(Attention, NeverLetsAHiddenKeyWinOverAVeryLowScore) {
   const auto keep = keep_of({true, false}, {1, 1, 1, 2});
   const auto r = attention(tensor({-300}), tensor({200, 0}), tensor({7, -9}),

@@ -44,6 +44,14 @@ TEST_P(AttentionDropout, DropsTheShareItIsToldAndScalesTheRest) {
   }
 }
 
+// The layout that DropoutBits states, from the known answer of philox4x32<7>({0, 0, 0, 0}, {0, 0}): words 5f6fb709, 0d893f64, 4f121f81, 4f730a48,
+// so the 16-bit numbers of query 0, head 0 and keys 0 to 7 are b709, 5f6f, 3f64, 0d89, 1f81, 4f12, 0a48, 4f73.
+TEST_P(AttentionDropout, FollowsItsPublishedLayout) {
+  const auto r = run({.p = 0x4000 / 65536.0, .seed = 0});  // drops what is below 4000
+  const bool dropped[] = {false, false, true, true, true, false, true, false};
+  for (Index j = 0; j < 8; ++j) ASSERT_EQ(r.out(0, 0, 0, j) == 0, dropped[j]) << j;
+}
+
 TEST_P(AttentionDropout, DropsNothingAtZeroAndEverythingAtOne) {
   const auto plain = attention(q_, k_, identity_);
   const auto none = run({.p = 0, .seed = 4}), all = run({.p = 1, .seed = 4});

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "qkv/attention/attention.h"
@@ -37,6 +39,21 @@ TEST_P(RowIndependence, TheRestOfTheBatchDoesNotMatter) {
     const auto entry = [&](const Tensor<float, 4>& t) { return t.view().slice(0, b, b + 1); };
     expect_same_rows(whole, b, 0, attention(entry(q_), entry(k_), entry(v_), options_));
   }
+}
+
+TEST_P(RowIndependence, ARowOfNaNOrOfOverflowLeavesItsNeighboursAlone) {
+  const auto clean = attention(q_, k_, v_, options_);
+  q_(0, 0, 5, 3) = std::numeric_limits<float>::quiet_NaN();
+  for (Index d = 0; d < 24; ++d) q_(0, 1, 7, d) = 3e38f;
+  const auto spoilt = attention(q_, k_, v_, options_);
+  for (Index h = 0; h < 2; ++h)
+    for (Index i = 0; i < 203; ++i) {
+      if ((h == 0 && i == 5) || (h == 1 && i == 7)) {
+        ASSERT_TRUE(std::isnan(spoilt.out(0, h, i, 0)));
+        continue;
+      }
+      ASSERT_EQ(0, std::memcmp(&clean.out(0, h, i, 0), &spoilt.out(0, h, i, 0), 40 * sizeof(float))) << h << ' ' << i;
+    }
 }
 
 TEST_P(RowIndependence, HowAPrefillIsCutDoesNotMatter) {

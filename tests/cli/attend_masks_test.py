@@ -74,8 +74,10 @@ def test_dropout_drops_and_scales_by_its_seed(attend):
     assert ((attend(100, 100, "--dropout", "0.25", "--seed", "4")[0] == 0) != (out == 0)).any()
 
 
-def test_reproducible_changes_nothing_of_one_call(attend):
-    assert (attend(40, 50, "--reproducible")[0] == attend(40, 50)[0]).all()
+def test_reproducible_rows_depend_on_no_other_row(attend):
+    whole, _ = attend(40, 40, "--reproducible", "--causal")
+    padded, _ = attend(40, 40, "--reproducible", "--causal", "--valid-lens", "20")
+    assert (whole[:, :, :20] == padded[:, :, :20]).all() and (whole[:, :, 20:] != padded[:, :, 20:]).any()
 
 
 @pytest.mark.parametrize("flags, code, message", [

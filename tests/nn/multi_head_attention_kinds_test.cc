@@ -292,11 +292,24 @@ TEST_F(MultiHeadAttentionKinds, EvaluationIgnoresDropout) {
   expect_same_bits(forward(layer, query_, key_, value_, {}, {.training = true}).out, expected);
 }
 
-TEST_F(MultiHeadAttentionKinds, ATrainingRunWithDropoutIsRefused) {
+TEST_F(MultiHeadAttentionKinds, ATrainingRunDropsWeightsByItsSeed) {
   auto layer = this->layer();
   layer.dropout = 0.5;
-  EXPECT_THAT(invalid([&] { forward(layer, query_, key_, value_, {}, {.training = true}); }),
-              holds("multi_head_attention: dropout in a training run: got 0.5, expected 0"));
+  const auto run = [&](std::uint64_t seed) {
+    return forward(layer, query_, key_, value_, {.observe = kWeights}, {.training = true, .seed = seed});
+  };
+  const auto first = run(1);
+  expect_same_bits(run(1).out, first.out);
+  const auto differs = [&](const Tensor<float, 3>& out) {
+    return !std::equal(out.data(), out.data() + out.size(), first.out.data());
+  };
+  EXPECT_TRUE(differs(run(2).out));
+  layer.dropout = 0;
+  const auto kept = run(1);
+  EXPECT_TRUE(differs(kept.out));
+  EXPECT_TRUE(std::equal(kept.attn_weights.data(), kept.attn_weights.data() + kept.attn_weights.size(),
+                         first.attn_weights.data()))
+      << "weights are returned before dropout";
 }
 
 TEST_F(MultiHeadAttentionKinds, DropoutIsAProbability) {
