@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -142,9 +144,11 @@ void check_usage(const AttendOptions& options) {
   if (options.documents_q && !options.documents) fail_usage("--documents-q needs --documents");
   if (options.cu_seqlens_q.has_value() != options.cu_seqlens_k.has_value())
     fail_usage("--cu-seqlens-q and --cu-seqlens-k need each other");
-  std::set<std::string> paths;
+  std::set<std::filesystem::path> paths;
+  std::error_code ignored;  // what cannot be looked at is reported when it is opened
   for (const auto& path : {options.out, options.weights, options.lse, options.entropy})
-    if (path && !paths.insert(*path).second) fail_usage("two results cannot go to the same file, " + *path);
+    if (path && !paths.insert(std::filesystem::weakly_canonical(std::filesystem::absolute(*path), ignored)).second)
+      fail_usage("two results cannot go to the same file, " + *path);
 }
 
 Masks load_masks(const AttendOptions& options) {

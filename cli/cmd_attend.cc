@@ -128,8 +128,11 @@ void add_attend(CLI::App& app, const Console& console) {
   file("--w-k", options->w_k, "Weights of additive scoring [hidden_dim, head_dim]");
   file("--w-v", options->w_v, "Weights of additive scoring [hidden_dim]");
   command.add_option("--scale", options->scale, "Multiplier of the scores; default: 1/sqrt(head_dim) for dot, else 1")
+      ->check(not_empty())
       ->type_name("X");
-  command.add_option("--softcap", options->softcap, "scores = X * tanh(scores / X)")->type_name("X");
+  command.add_option("--softcap", options->softcap, "scores = X * tanh(scores / X)")
+      ->check(not_empty())
+      ->type_name("X");
   file("--attn-bias", options->attn_bias, "Floats that are added to the scores; -inf hides the key");
   file("--alibi", options->alibi, "Slopes [num_heads]: scores -= slope * distance");
   file("--sinks", options->sinks, "Logits [num_heads] of one more key for each head, without a value");
@@ -151,7 +154,9 @@ void add_attend(CLI::App& app, const Console& console) {
   numbers("--documents-q", options->documents_q, "Ids of the queries' documents, where the queries are not the keys");
   numbers("--cu-seqlens-q", options->cu_seqlens_q, "Where the sequences of a ragged batch begin and end: 0,5,9");
   numbers("--cu-seqlens-k", options->cu_seqlens_k, "The same for keys and values");
-  command.add_option("--dropout", options->dropout, "Share of the weights to drop, 0 to 1")->type_name("P");
+  command.add_option("--dropout", options->dropout, "Share of the weights to drop, 0 to 1")
+      ->check(not_empty())
+      ->type_name("P");
   command.add_option("--seed", options->seed, "Which weights are dropped; default: 0")->type_name("N");
   command.add_flag("--reproducible", options->reproducible, "The bits of a row depend on no other row");
   add_run_options(command, options->run);

@@ -119,8 +119,8 @@ void add_look(CLI::App& app, const Console& console) {
       ->type_name("DIR");
   command.add_option("--from", options->from, "The word that looks (or #index of a token)")->type_name("WORD");
   command.add_option("--to", options->to, "The word that is looked at (or #index)")->type_name("WORD");
-  command.add_option("--layer", options->layer, "Only this layer")->type_name("N");
-  command.add_option("--head", options->head, "Only this head")->type_name("N");
+  command.add_option("--layer", options->layer, "Only this layer")->check(not_empty())->type_name("N");
+  command.add_option("--head", options->head, "Only this head")->check(not_empty())->type_name("N");
   command.add_option("--view", options->view, "text (the row of one word) or matrix (the whole head); default: text")
       ->check(CLI::IsMember({"text", "matrix"}))
       ->type_name("NAME");

@@ -13,8 +13,9 @@ volatile std::sig_atomic_t held = 0;
 volatile std::sig_atomic_t pending_signal = 0;
 
 void handle(int signal) {
+  // The second one ends it whatever is held: the first may have come while a pipe blocked.
+  if (!held || pending_signal) ::_exit(128 + signal);
   pending_signal = signal;
-  if (!held) ::_exit(128 + signal);
 }
 
 }  // namespace
@@ -25,7 +26,6 @@ void end_on_interrupt() {
     if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
     action = {};
     action.sa_handler = handle;
-    action.sa_flags = SA_RESTART;
     ::sigaction(signal, &action, nullptr);
   }
 }

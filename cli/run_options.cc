@@ -18,6 +18,11 @@ void add_run_options(CLI::App& command, RunOptions& options) {
   command.add_flag("-v,--verbose", options.verbose, "Say on standard error how long it took")->excludes(quiet);
 }
 
+CLI::Validator not_empty() {
+  return {[](const std::string& text) { return text.empty() ? std::string("got '', expected a number") : ""; }, "",
+          "not_empty"};
+}
+
 std::unique_ptr<Executor> make_executor(const RunOptions& options) {
   return blame(ExitCode::kUsage, [&]() -> std::unique_ptr<Executor> {
     kernels::active_target();

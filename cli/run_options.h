@@ -18,6 +18,9 @@ struct RunOptions {
 
 void add_run_options(CLI::App& command, RunOptions& options);
 
+/// A check of options that hold a number: CLI11 takes "" for an optional one that was not given, and a script's unset variable with it.
+CLI::Validator not_empty();
+
 /// The executor of --threads; without it null, which is default_executor().
 /// Errors: CommandError (kUsage) also for what QKV_NUM_THREADS and QKV_TARGET hold, so that it does not come later as
 /// an error of something else.

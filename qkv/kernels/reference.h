@@ -161,8 +161,9 @@ void reference_row(const AttentionArgs<T>& args, Index b, Index h, Index i, KeyO
     if (weight != 0) entropy -= weight * (scores[n] - row_max - std::log(row_sum));
     if (weight > std::numeric_limits<T>::epsilon() / T(keys.size()))
       magnitude = std::max(magnitude, reference_magnitude(args, scores[n]));
-    const Accumulator kept = weight * Accumulator(reference_dropout(args, b, h, i, j));
-    if (kept == 0 && args.dropout) continue;  // dropped: exactly nothing, whatever the value
+    const auto factor = Accumulator(reference_dropout(args, b, h, i, j));
+    if (factor == 0) continue;  // dropped: exactly nothing, whatever the value
+    const Accumulator kept = weight * factor;
     for (Index d = 0; d < args.v_head_dim(); ++d)
       result.out(b, h, i, d) += kept * Accumulator(args.v(b, h / args.group_size(), j, d));
   }

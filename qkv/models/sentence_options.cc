@@ -19,9 +19,10 @@ namespace fs = std::filesystem;
 constexpr Index kMinLength = 2;               // [CLS] and [SEP]
 constexpr Index kMaxLength = Index{1} << 40;  // some folders say "no limit" by a huge number
 
+// A link to nothing is there, and reported when it is opened, as all is that cannot be looked at.
 bool file_exists(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
+  std::error_code ignored;
+  return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
 }
 
 struct PoolingFlag {

@@ -76,10 +76,13 @@ const std::string& Tokenizer::token_of(std::int32_t id) const {
 
 Tokenizer Tokenizer::load(const std::string& folder) {
   const std::filesystem::path path(folder);
-  std::error_code ignored;  // what cannot be looked at is reported when it is opened
-  if (std::filesystem::exists(path / "tokenizer.json", ignored))
-    return Tokenizer(read_tokenizer_json(path / "tokenizer.json"));
-  if (std::filesystem::exists(path / "vocab.txt", ignored)) {
+  // A link to nothing is there, and reported when it is opened, as all is that cannot be looked at.
+  const auto is_there = [](const std::filesystem::path& file) {
+    std::error_code ignored;
+    return std::filesystem::symlink_status(file, ignored).type() != std::filesystem::file_type::not_found;
+  };
+  if (is_there(path / "tokenizer.json")) return Tokenizer(read_tokenizer_json(path / "tokenizer.json"));
+  if (is_there(path / "vocab.txt")) {
     return Tokenizer(read_vocab_txt(path / "vocab.txt", path / "tokenizer_config.json"));
   }
   throw IoError((path / "tokenizer.json").string() + " or vocab.txt", "open", ENOENT);

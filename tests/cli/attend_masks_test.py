@@ -1,5 +1,9 @@
 """The options of qkv attend that tell queries and keys apart by where they stand, and dropout."""
 
+import os
+import signal
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -80,7 +84,23 @@ def test_reproducible_rows_depend_on_no_other_row(attend):
     assert (whole[:, :, :20] == padded[:, :, :20]).all() and (whole[:, :, 20:] != padded[:, :, 20:]).any()
 
 
+def test_a_signal_ends_a_run_that_waits_for_a_reader(tmp_path, binary):
+    np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
+    os.mkfifo(tmp_path / "pipe")
+    process = subprocess.Popen([binary, "attend", "x.npy", "x.npy", "x.npy", "--out", "pipe"], cwd=tmp_path, stderr=subprocess.PIPE)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+        process.terminate()
+        assert process.wait(timeout=30) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+
+
 @pytest.mark.parametrize("flags, code, message", [
+    (["--dropout", ""], 2, "--dropout: got '', expected a number"),
+    (["--scale", ""], 2, "--scale: got '', expected a number"),
+    (["--out", "y.npy", "--lse", "./y.npy"], 2, "two results cannot go to the same file"),
     (["--dropout", "1.5"], 2, "--dropout: expected a probability, 0 to 1"),
     (["--dropout", "0.5", "--seed", "-1"], 2, "--seed: got '-1'"),
     (["--documents-q", "1,2"], 2, "--documents-q needs --documents"),

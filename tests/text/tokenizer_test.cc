@@ -167,6 +167,14 @@ TEST(Tokenizer, LoadPrefersTokenizerJsonAndElseReadsVocabTxt) {
   EXPECT_THROW(Tokenizer::load(folder.file("")), FormatError);
 }
 
+// As in a cache of which half was deleted: vocab.txt may say something else.
+TEST(Tokenizer, ALinkToNothingIsNoMissingFile) {
+  const TempFolder folder;
+  folder.write("vocab.txt", "[UNK]\n[CLS]\n[SEP]\na\n");
+  std::filesystem::create_symlink("gone", folder.file("tokenizer.json"));
+  EXPECT_THROW(Tokenizer::load(folder.file("")), IoError);
+}
+
 TEST(Tokenizer, AFolderWithoutEitherFileNamesBoth) {
   const TempFolder folder;
   const auto error = error_of<IoError>([&] { Tokenizer::load(folder.file("")); });
