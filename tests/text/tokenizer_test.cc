@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
 #include "qkv/core/error.h"
 #include "tests/io/file_support.h"
 #include "tests/text/text_support.h"
