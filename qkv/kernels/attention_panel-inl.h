@@ -102,7 +102,7 @@ HWY_NOINLINE void add_alibi(float slope, const Panel& panel, KeyRange tile, floa
 
 /// scores[j][lane] = t of the tile's keys, -inf where excluded. look_at_tile() was called for the tile.
 template <int kVectors>
-HWY_INLINE void score_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
+HWY_NOINLINE void score_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
   const auto& args = head.args;
   const Index num_keys = tile.end - tile.begin, count = num_keys * kVectors * kLanes;
   raw_scores<kVectors>(head, panel, tile, scratch);

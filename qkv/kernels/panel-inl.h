@@ -101,25 +101,6 @@ struct KeyFeatures {
   bool is_tame[kKeyTile] = {};  ///< no e^(2b) of the key is anywhere near overflow
 };
 
-/// Keys and values of the next tile, which a panel fetches into L2 while it works on this one, a few lines for each row of scores. The panels
-/// of a task share the lines of a row: panel `first` of `step` takes every step-th.
-struct NextTile {
-  const float *k = nullptr, *v = nullptr;
-  Index k_stride = 0, v_stride = 0, num_rows = 0;
-  Index k_lines = 0, num_lines = 0;  ///< cache lines of a row of K, and of K and V
-  Index first = 0, step = 1;
-
-  HWY_INLINE void fetch(Index row) const {
-    constexpr Index kLineFloats = 16;
-    if (row >= num_rows) return;
-    for (Index line = first; line < num_lines; line += step) {
-      const bool is_key = line < k_lines;
-      const float* const rows = is_key ? k + row * k_stride : v + row * v_stride;
-      __builtin_prefetch(rows + (is_key ? line : line - k_lines) * kLineFloats, 0, 2);
-    }
-  }
-};
-
 /// Scratch that all panels of a worker share.
 struct TileScratch {
   float* scores = nullptr;  ///< [kKeyTile, width]: t, then 2^(t - row_max)

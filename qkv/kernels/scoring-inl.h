@@ -221,20 +221,6 @@ HWY_INLINE void additive_row(const AdditiveScoring<float>& additive, const Panel
   for (int v = 0; v < kVectors; ++v) hn::Store(hn::Mul(score[v], hn::Set(d, factor)), d, scores + v * kLanes);
 }
 
-/// Stores scores and fetches what is wanted next.
-template <int kVectors>
-struct StoreScores {
-  float* out;
-  const float* partial = nullptr;
-  const NextTile& next;
-
-  template <int kRows>
-  HWY_INLINE void operator()(Index first, const VecF32 (&sums)[kRows][kVectors]) const {
-    for (Index r = first; r < first + kRows; ++r) next.fetch(r);
-    StoreSums<kVectors>{out}(first, sums);
-  }
-};
-
 /// scores[j][lane] = score_factor() * dot product or cosine of the tile's keys with the queries.
 template <int kVectors>
 HWY_INLINE void product_scores(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
@@ -244,7 +230,7 @@ HWY_INLINE void product_scores(const Head& head, const Panel& panel, KeyRange ti
   const KeyFeatures& keys = scratch.keys;
   const float* const rows =
       is_cosine ? keys.unit_keys + (tile.begin - keys.first_key) * head_dim : head.key(tile.begin);
-  StoreScores<kVectors> finish{scratch.scores, nullptr, scratch.next};
+  StoreSums<kVectors> finish{scratch.scores, nullptr, scratch.next};
   contract<kVectors, Left::kRows>(rows, is_cosine ? head_dim : args.k.stride(2), tile.end - tile.begin, panel.qt,
                                   head_dim, finish);
 }

@@ -54,16 +54,37 @@ HWY_INLINE void with_vectors(Index width, const Step& step) {
 
 enum class Left { kRows, kColumns };
 
+/// Keys and values of the next tile, which a panel fetches into L2 while it works on this one, a few lines for each row of scores. The panels
+/// of a task share the lines of a row: panel `first` of `step` takes every step-th.
+struct NextTile {
+  const float *k = nullptr, *v = nullptr;
+  Index k_stride = 0, v_stride = 0, num_rows = 0;
+  Index k_lines = 0, num_lines = 0;  ///< cache lines of a row of K, and of K and V
+  Index first = 0, step = 1;
+
+  HWY_INLINE void fetch(Index row) const {
+    constexpr Index kLineFloats = 16;
+    if (row >= num_rows) return;
+    for (Index line = first; line < num_lines; line += step) {
+      const bool is_key = line < k_lines;
+      const float* const rows = is_key ? k + row * k_stride : v + row * v_stride;
+      __builtin_prefetch(rows + (is_key ? line : line - k_lines) * kLineFloats, 0, 2);
+    }
+  }
+};
+
 /// What becomes of the sums of a tile: here they are stored. A finish is called with the accumulators still in registers, for rows
 /// first .. first+kRows-1; `partial`, where it is not null, holds sums [num_rows, width] that are added first, so that partial = out adds
-/// to what is there.
+/// to what is there, and `next` is what to fetch meanwhile.
 template <int kVectors>
 struct StoreSums {
   float* out;
   const float* partial = nullptr;
+  NextTile next = {};
 
   template <int kRows>
   HWY_INLINE void operator()(Index first, const VecF32 (&sums)[kRows][kVectors]) const {
+    for (Index r = first; r < first + kRows; ++r) next.fetch(r);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
