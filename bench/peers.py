@@ -53,7 +53,7 @@ class Qkv:
         torch.set_num_threads(threads)
 
     def fma_gflops(self):
-        return self.lib.qkv_fma_gflops(self.threads, 0.01)
+        return self.lib.qkv_fma_gflops(self.threads, 0.02)
 
 
 def seconds_of(function, calls):

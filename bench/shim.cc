@@ -55,11 +55,12 @@ const char* qkv_target() {
 
 /// GFLOP/s of the FMA loop on every thread at once, over about `seconds`.
 double qkv_fma_gflops(Index num_threads, double seconds) {
-  Index steps = 100000;
+  const Index num_tasks = 16 * num_threads;  // many, so that a thread that comes late costs little
+  Index steps = 10000;
   while (true) {
-    std::vector<Index> flops(static_cast<std::size_t>(num_threads));
+    std::vector<Index> flops(static_cast<std::size_t>(num_tasks));
     const double begin = seconds_now();
-    executor()->run(num_threads,
+    executor()->run(num_tasks,
                     [&](Index task, Index) { flops[static_cast<std::size_t>(task)] = bench::fma_loop(steps); });
     const double taken = seconds_now() - begin;
     Index sum = 0;
