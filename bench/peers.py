@@ -151,6 +151,12 @@ def attention_cell(qkv, args, batch, heads, length, dim, mask="full", layout="pa
         return run_cell(qkv, cell, ours, peer if with_peer and mask != "dropout" else None, flops, args.repeat)
 
 
+def single_cell(kind, q_len, kv_len, head_dim, peer):
+    """Of one batch entry and one head, without a mask. Of a Linear: tokens, in_dim, out_dim."""
+    return {"kind": kind, "batch": 1, "heads": 1, "q_len": q_len, "kv_len": kv_len, "head_dim": head_dim,
+            "mask": "full", "layout": "packed", "peer": peer}
+
+
 def additive_cell(qkv, args, length, hidden):
     """One head of additive attention beside the usual broadcast in PyTorch."""
     generator = torch.Generator().manual_seed(length)
@@ -171,8 +177,7 @@ def additive_cell(qkv, args, length, hidden):
     with torch.no_grad():
         ours()
         check_equal(f"additive {length}", out, peer())
-        cell = {"kind": "additive", "batch": 1, "heads": 1, "q_len": length, "kv_len": length, "head_dim": hidden,
-                "mask": "full", "layout": "packed", "peer": "torch broadcast"}
+        cell = single_cell("additive", length, length, hidden, "torch broadcast")
         return run_cell(qkv, cell, ours, peer, 2.0 * length * length * hidden, args.repeat)
 
 
@@ -189,8 +194,7 @@ def linear_cell(qkv, args, tokens, in_dim, out_dim):
     with torch.no_grad():
         ours()
         check_equal(f"linear {tokens}x{in_dim}x{out_dim}", y, peer())
-        cell = {"kind": "linear", "batch": 1, "heads": 1, "q_len": tokens, "kv_len": in_dim, "head_dim": out_dim,
-                "mask": "full", "layout": "packed", "peer": "torch F.linear"}
+        cell = single_cell("linear", tokens, in_dim, out_dim, "torch F.linear")
         return run_cell(qkv, cell, ours, peer, 2.0 * tokens * in_dim * out_dim, args.repeat)
 
 

@@ -9,11 +9,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 
 #include "qkv/core/error.h"
+#include "qkv/core/tensor_values.h"
 
 // What the fuzz targets share. A target has the one function below; libFuzzer calls it with inputs that it makes up
 // (make fuzz), replay.cc with those in corpus/ (make test).
@@ -83,6 +86,18 @@ inline void check_refusal(const FormatError& error, const std::string& path, std
 
 inline std::string_view to_text(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
+}
+
+/// What reads as bools as well as as numbers is the same as both; what is no bool is refused.
+template <class Load>
+void check_bools(const std::optional<TensorValues<Index>>& numbers, const Load& load) {
+  try {
+    const TensorValues<bool> bools = load();
+    for (Index i = 0; numbers && i < bools.values.size(); ++i)
+      require(numbers->values.data()[i] == (bools.values.data()[i] ? 1 : 0), "a bool is 0 or 1");
+  } catch (const std::invalid_argument& error) {
+    check_message(error.what());
+  }
 }
 
 }  // namespace qkv::fuzz

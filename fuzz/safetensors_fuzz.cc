@@ -67,13 +67,7 @@ void check_integers(const SafetensorsFile& file, const SafetensorsInfo& tensor) 
   } catch (const std::invalid_argument& error) {
     check_message(error.what());
   }
-  try {
-    const auto bools = file.load_bool(tensor.name);
-    for (Index i = 0; numbers && i < bools.values.size(); ++i)
-      require(numbers->values.data()[i] == (bools.values.data()[i] ? 1 : 0), "a bool is 0 or 1");
-  } catch (const std::invalid_argument& error) {
-    check_message(error.what());
-  }
+  check_bools(numbers, [&] { return file.load_bool(tensor.name); });
 }
 
 void test(std::string_view bytes) {

@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace qkv::viewer {
@@ -120,6 +121,12 @@ std::string pad_left(std::string_view text, Index width) {
 std::string pad_right(std::string_view text, Index width) {
   const Index blanks = std::max<Index>(width - display_width(text), 0);
   return std::string(text).append(static_cast<std::size_t>(blanks), ' ');
+}
+
+std::string percent_text(double weight) {
+  if (std::isnan(weight)) return "nan";
+  if (weight > 0 && weight < 0.005) return "<1%";
+  return std::to_string(std::lround(100 * weight)) + "%";
 }
 
 bool has_content(std::string_view text) {

@@ -33,6 +33,9 @@ std::string cut_to_width(std::string_view text, Index width, std::string_view ma
 std::string pad_left(std::string_view text, Index width);
 std::string pad_right(std::string_view text, Index width);
 
+/// A weight as a share of the whole: "15%", "<1%".
+std::string percent_text(double weight);
+
 /// Whether any character is a letter, a digit or a symbol that stands for something (an emoji): false for punctuation.
 bool has_content(std::string_view text);
 

@@ -23,12 +23,6 @@ std::string tenths_text(double number) {
   return buffer;
 }
 
-std::string percent_text(double weight) {
-  if (std::isnan(weight)) return "nan";
-  if (weight > 0 && weight < 0.005) return "<1%";
-  return std::to_string(std::lround(100 * weight)) + "%";
-}
-
 std::string range_text(const std::string& from, const std::string& to) {
   return from == to ? from : from + " to " + to;
 }

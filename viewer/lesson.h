@@ -21,9 +21,6 @@ std::string number_text(double number);
 /// A count that was averaged: "5.7".
 std::string tenths_text(double number);
 
-/// A weight as a share of the whole: "15%", "<1%".
-std::string percent_text(double weight);
-
 /// "4% to 15%", or "4%" where both read alike.
 std::string range_text(const std::string& from, const std::string& to);
 

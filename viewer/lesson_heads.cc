@@ -201,9 +201,10 @@ double share_of(const Shares& shares, Place place) {
       return shares.next;
     case Place::kCls:
       return shares.cls;
-    default:
-      return shares.sep;
+    case Place::kSep:
+      break;
   }
+  return shares.sep;
 }
 
 std::string place_name(const HeadsLesson& lesson, Place place) {
@@ -217,9 +218,10 @@ std::string place_name(const HeadsLesson& lesson, Place place) {
       return "next";
     case Place::kCls:
       return first.is_special ? printable(first.text) : "[CLS]";
-    default:
-      return last.is_special ? printable(last.text) : "[SEP]";
+    case Place::kSep:
+      break;
   }
+  return last.is_special ? printable(last.text) : "[SEP]";
 }
 
 Index num_heads_at(const LayerLook& layer, std::optional<Place> place) {

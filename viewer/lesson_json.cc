@@ -54,9 +54,10 @@ Json to_json(const std::optional<Place>& place) {
       return "next";
     case Place::kCls:
       return "cls";
-    default:
-      return "sep";
+    case Place::kSep:
+      break;
   }
+  return "sep";
 }
 
 Json to_json(const LayerLook& layer) {

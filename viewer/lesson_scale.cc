@@ -7,6 +7,7 @@
 #include "qkv/attention/attention.h"
 #include "qkv/core/check.h"
 #include "qkv/core/random.h"
+#include "viewer/display_text.h"
 
 namespace qkv::viewer {
 namespace {

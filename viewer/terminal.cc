@@ -1,7 +1,6 @@
 #include "viewer/terminal.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "viewer/color.h"
@@ -16,12 +15,6 @@ namespace {
 constexpr Index kMostTokensInFull = 100, kNumListed = 12;
 constexpr std::size_t kNumRanked = 5;
 
-std::string percent(double weight) {
-  if (std::isnan(weight)) return "nan";
-  if (weight > 0 && weight < 0.005) return "<1%";
-  return std::to_string(std::lround(100 * weight)) + "%";
-}
-
 struct Column {
   std::string label, number;
   Index width = 0;
@@ -33,7 +26,7 @@ Column make_column(const Picture& picture, Index key, float weight, const Style&
   const auto mark = symbols(style).ellipsis;
   std::string label = cut_to_width(printable(picture.keys[key].text), style.width - 6, mark);
   if (picture.from->contains(key)) label = "[" + label + "]";
-  std::string number = percent(weight);
+  std::string number = percent_text(weight);
   const Index width = std::max({display_width(label), display_width(number), kSmallest});
   return {std::move(label), std::move(number), width, weight};
 }
@@ -70,7 +63,7 @@ std::string strongest_tokens(const Picture& picture, const std::vector<float>& r
   for (Index place = 0; place < kNumListed; ++place) {
     const Index j = order[place];
     const std::string label = (picture.from->contains(j) ? "itself: " : "") + printable(picture.keys[j].text);
-    lines += "  " + pad_left(percent(row[j]), 4) + "  " +
+    lines += "  " + pad_left(percent_text(row[j]), 4) + "  " +
              cut_to_width(label, style.width - 20, symbols(style).ellipsis) + "  (#" +
              std::to_string(picture.keys[j].index) + ")\n";
   }
@@ -82,7 +75,7 @@ std::string hidden_lines(const Picture& picture, const Style& style) {
   const auto row = row_of(picture.hidden_weights, *picture.from);
   std::string list;
   for (std::size_t j = 0; j < row.size(); ++j)
-    list += (list.empty() ? "" : ", ") + printable(picture.hidden_keys[j].text) + " " + percent(row[j]);
+    list += (list.empty() ? "" : ", ") + printable(picture.hidden_keys[j].text) + " " + percent_text(row[j]);
   const bool is_rescaled = picture.special == SpecialTokens::kRenormalise;
   return wrapped("(hidden: " + list + (is_rescaled ? "; the others are rescaled to 100%)" : ")"), "  ", style);
 }

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "viewer/display_text.h"
+
 namespace qkv::viewer {
 namespace {
 
