@@ -94,9 +94,10 @@ TensorView<const Index, 2> ids_view(const std::string& option, const TensorValue
   fail_shape(option, shape, expected);
 }
 
-Documents documents_of(const Masks& masks) {
-  Documents documents{.k = ids_view("--documents", *masks.documents, "[kv_len] or [batch, kv_len]")};
-  if (masks.documents_q) documents.q = ids_view("--documents-q", *masks.documents_q, "[q_len] or [batch, q_len]");
+template <class T>
+Documents documents_of(const Borrowed<T>& borrowed) {
+  Documents documents{.k = ids_view("--documents", *borrowed.documents, "[kv_len] or [batch, kv_len]")};
+  if (borrowed.documents_q) documents.q = ids_view("--documents-q", *borrowed.documents_q, "[q_len] or [batch, q_len]");
   return documents;
 }
 
@@ -107,26 +108,29 @@ ValidLens valid_lens_of(const TensorValues<Index>& numbers) {
   fail_shape("--valid-lens", numbers.shape, "[batch] or [batch, q_len]");
 }
 
-template <int Rank>
-CView<Rank> weights_view(const std::string& option, const TensorValues<float>& weights, const char* expected) {
+template <int Rank, class T>
+TensorView<const T, Rank> weights_view(const std::string& option, const TensorValues<T>& weights,
+                                       const char* expected) {
   if (weights.shape.size() != Rank) fail_shape(option, weights.shape, expected);
   Shape<Rank> shape;
   std::ranges::copy(weights.shape, shape.begin());
   return {weights.values.data(), shape};
 }
 
-Scoring scoring_of(const AttendOptions& options, const Masks& masks) {
+template <class T>
+BasicScoring<T> scoring_of(const AttendOptions& options, const Borrowed<T>& borrowed) {
   if (options.scoring == "cosine") return CosineScoring{};
   if (options.scoring != "additive") return DotScoring{};
-  return AdditiveScoring{weights_view<2>("--w-q", *masks.w_q, "[hidden_dim, head_dim]"),
-                         weights_view<2>("--w-k", *masks.w_k, "[hidden_dim, head_dim]"),
-                         weights_view<1>("--w-v", *masks.w_v, "[hidden_dim]")};
+  return BasicAdditiveScoring<T>{weights_view<2>("--w-q", *borrowed.w_q, "[hidden_dim, head_dim]"),
+                                 weights_view<2>("--w-k", *borrowed.w_k, "[hidden_dim, head_dim]"),
+                                 weights_view<1>("--w-v", *borrowed.w_v, "[hidden_dim]")};
 }
 
 }  // namespace
 
-Operand load_operand(const std::string& name, std::size_t least_rank) {
-  Operand operand{load_floats(name), 0};
+template <class T>
+Operand<T> load_operand(const std::string& name, std::size_t least_rank) {
+  Operand<T> operand{load_floats<T>(name), 0};
   operand.rank = operand.tensor.shape.size();
   operand.tensor.shape = with_leading_ones(name, operand.tensor.shape, least_rank);
   return operand;
@@ -151,45 +155,49 @@ void check_usage(const AttendOptions& options) {
       fail_usage("two results cannot go to the same file, " + *path);
 }
 
-Masks load_masks(const AttendOptions& options) {
-  Masks masks;
-  if (options.w_q) masks.w_q = load_floats(*options.w_q);
-  if (options.w_k) masks.w_k = load_floats(*options.w_k);
-  if (options.w_v) masks.w_v = load_floats(*options.w_v);
-  if (options.attn_bias) masks.attn_bias = load_operand(*options.attn_bias, 1);
+template <class T>
+Borrowed<T> load_borrowed(const AttendOptions& options) {
+  Borrowed<T> borrowed;
+  if (options.w_q) borrowed.w_q = load_floats<T>(*options.w_q);
+  if (options.w_k) borrowed.w_k = load_floats<T>(*options.w_k);
+  if (options.w_v) borrowed.w_v = load_floats<T>(*options.w_v);
+  if (options.attn_bias) borrowed.attn_bias = load_operand<T>(*options.attn_bias, 1);
   if (options.keep) {
-    masks.keep = load_booleans(*options.keep);
-    masks.keep->shape = with_leading_ones(*options.keep, masks.keep->shape, 1);
+    borrowed.keep = load_booleans(*options.keep);
+    borrowed.keep->shape = with_leading_ones(*options.keep, borrowed.keep->shape, 1);
   }
-  if (options.alibi) masks.alibi = load_floats(*options.alibi);
-  if (options.sinks) masks.sinks = load_floats(*options.sinks);
-  if (options.documents) masks.documents = load_numbers(*options.documents);
-  if (options.documents_q) masks.documents_q = load_numbers(*options.documents_q);
-  if (options.cu_seqlens_q) masks.cu_seqlens_q = load_numbers(*options.cu_seqlens_q);
-  if (options.cu_seqlens_k) masks.cu_seqlens_k = load_numbers(*options.cu_seqlens_k);
-  if (options.q_start) masks.q_start = load_numbers(*options.q_start);
-  if (options.valid_lens) masks.valid_lens = load_numbers(*options.valid_lens);
-  return masks;
+  if (options.alibi) borrowed.alibi = load_floats<T>(*options.alibi);
+  if (options.sinks) borrowed.sinks = load_floats<T>(*options.sinks);
+  if (options.documents) borrowed.documents = load_numbers(*options.documents);
+  if (options.documents_q) borrowed.documents_q = load_numbers(*options.documents_q);
+  if (options.cu_seqlens_q) borrowed.cu_seqlens_q = load_numbers(*options.cu_seqlens_q);
+  if (options.cu_seqlens_k) borrowed.cu_seqlens_k = load_numbers(*options.cu_seqlens_k);
+  if (options.q_start) borrowed.q_start = load_numbers(*options.q_start);
+  if (options.valid_lens) borrowed.valid_lens = load_numbers(*options.valid_lens);
+  return borrowed;
 }
 
-AttentionOptions attention_options(const AttendOptions& options, const Masks& masks) {
-  AttentionOptions result{.scoring = scoring_of(options, masks), .scale = options.scale, .softcap = options.softcap};
-  if (masks.attn_bias) result.attn_bias = masks.attn_bias->view();
+template <class T>
+BasicAttentionOptions<T> attention_options(const AttendOptions& options, const Borrowed<T>& borrowed) {
+  BasicAttentionOptions<T> result{
+      .scoring = scoring_of(options, borrowed), .scale = options.scale, .softcap = options.softcap};
+  if (borrowed.attn_bias) result.attn_bias = borrowed.attn_bias->view();
   result.mask.causal = options.causal;
   if (options.window) result.mask.window = parse_window(*options.window);
-  if (masks.q_start) result.mask.q_start = q_start_of(options, *masks.q_start);
-  if (masks.valid_lens) result.mask.valid_lens = valid_lens_of(*masks.valid_lens);
-  if (masks.keep) {
-    const auto& shape = masks.keep->shape;
-    result.mask.keep = TensorView<const bool, 4>(masks.keep->values.data(), {shape[0], shape[1], shape[2], shape[3]});
+  if (borrowed.q_start) result.mask.q_start = q_start_of(options, *borrowed.q_start);
+  if (borrowed.valid_lens) result.mask.valid_lens = valid_lens_of(*borrowed.valid_lens);
+  if (borrowed.keep) {
+    const auto& shape = borrowed.keep->shape;
+    result.mask.keep =
+        TensorView<const bool, 4>(borrowed.keep->values.data(), {shape[0], shape[1], shape[2], shape[3]});
   }
-  if (masks.documents) result.mask.documents = documents_of(masks);
-  if (masks.cu_seqlens_q)
-    result.mask.cu_seqlens_q = numbers_view("--cu-seqlens-q", *masks.cu_seqlens_q, "[num_sequences + 1]");
-  if (masks.cu_seqlens_k)
-    result.mask.cu_seqlens_k = numbers_view("--cu-seqlens-k", *masks.cu_seqlens_k, "[num_sequences + 1]");
-  if (masks.alibi) result.alibi_slopes = weights_view<1>("--alibi", *masks.alibi, "[num_heads]");
-  if (masks.sinks) result.sinks = weights_view<1>("--sinks", *masks.sinks, "[num_heads]");
+  if (borrowed.documents) result.mask.documents = documents_of(borrowed);
+  if (borrowed.cu_seqlens_q)
+    result.mask.cu_seqlens_q = numbers_view("--cu-seqlens-q", *borrowed.cu_seqlens_q, "[num_sequences + 1]");
+  if (borrowed.cu_seqlens_k)
+    result.mask.cu_seqlens_k = numbers_view("--cu-seqlens-k", *borrowed.cu_seqlens_k, "[num_sequences + 1]");
+  if (borrowed.alibi) result.alibi_slopes = weights_view<1>("--alibi", *borrowed.alibi, "[num_heads]");
+  if (borrowed.sinks) result.sinks = weights_view<1>("--sinks", *borrowed.sinks, "[num_heads]");
   if (options.dropout) result.dropout = Dropout{.p = *options.dropout, .seed = parse_seed(options.seed)};
   result.reproducible = options.reproducible;
   // The summary, printed where there is no --out, says something of both.
@@ -198,5 +206,12 @@ AttentionOptions attention_options(const AttendOptions& options, const Masks& ma
   result.observe.attn_weights = options.weights.has_value();
   return result;
 }
+
+template Operand<float> load_operand(const std::string&, std::size_t);
+template Operand<double> load_operand(const std::string&, std::size_t);
+template Borrowed<float> load_borrowed(const AttendOptions&);
+template Borrowed<double> load_borrowed(const AttendOptions&);
+template AttentionOptions attention_options(const AttendOptions&, const Borrowed<float>&);
+template BasicAttentionOptions<double> attention_options(const AttendOptions&, const Borrowed<double>&);
 
 }  // namespace qkv::cli

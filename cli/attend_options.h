@@ -23,26 +23,30 @@ struct AttendOptions {
   std::optional<double> dropout;
   std::string seed = "0";
   bool reproducible = false;
+  std::string dtype = "f32";
   RunOptions run;
 };
 
 // A tensor of four axes and how many of them its file has.
+template <class T>
 struct Operand {
-  TensorValues<float> tensor;
+  TensorValues<T> tensor;
   std::size_t rank = 0;
 
-  CView<4> view() const {
+  TensorView<const T, 4> view() const {
     const auto& shape = tensor.shape;
     return {tensor.values.data(), {shape[0], shape[1], shape[2], shape[3]}};
   }
 };
 
-Operand load_operand(const std::string& name, std::size_t least_rank);
+template <class T>
+Operand<T> load_operand(const std::string& name, std::size_t least_rank);
 
-// Everything that AttentionOptions borrows.
-struct Masks {
-  std::optional<TensorValues<float>> w_q, w_k, w_v, alibi, sinks;
-  std::optional<Operand> attn_bias;
+// What BasicAttentionOptions borrows, of files and lists.
+template <class T>
+struct Borrowed {
+  std::optional<TensorValues<T>> w_q, w_k, w_v, alibi, sinks;
+  std::optional<Operand<T>> attn_bias;
   std::optional<TensorValues<bool>> keep;
   std::optional<TensorValues<Index>> q_start, valid_lens, documents, documents_q, cu_seqlens_q, cu_seqlens_k;
 };
@@ -50,9 +54,12 @@ struct Masks {
 // Throws unless the options fit together, before any file is read.
 void check_usage(const AttendOptions& options);
 
-Masks load_masks(const AttendOptions& options);
+// T, here and below: float or double.
+template <class T>
+Borrowed<T> load_borrowed(const AttendOptions& options);
 
-// The options of the call; they borrow from `masks`.
-AttentionOptions attention_options(const AttendOptions& options, const Masks& masks);
+// The options of the call; they borrow from `borrowed`.
+template <class T>
+BasicAttentionOptions<T> attention_options(const AttendOptions& options, const Borrowed<T>& borrowed);
 
 }  // namespace qkv::cli

@@ -27,12 +27,14 @@ std::vector<Index> last_axes(const Shape<Rank>& shape, std::size_t rank) {
   return {shape.end() - static_cast<std::ptrdiff_t>(rank), shape.end()};
 }
 
-template <int Rank>
-NpyOutput npy_output(const std::string& path, const Tensor<float, Rank>& tensor, std::size_t rank) {
-  return {path, last_axes<Rank>(tensor.shape(), rank), {tensor.data(), static_cast<std::size_t>(tensor.size())}};
+template <class T, int Rank>
+NpyOutput npy_output(const std::string& path, const Tensor<T, Rank>& tensor, std::size_t rank) {
+  return {path, last_axes<Rank>(tensor.shape(), rank),
+          std::span(tensor.data(), static_cast<std::size_t>(tensor.size()))};
 }
 
-void write_results(const AttendOptions& options, const AttentionResult& result, std::size_t rank) {
+template <class T>
+void write_results(const AttendOptions& options, const BasicAttentionResult<T>& result, std::size_t rank) {
   std::vector<NpyOutput> files;
   if (options.out) files.push_back(npy_output(*options.out, result.out, rank));
   if (options.weights) files.push_back(npy_output(*options.weights, result.attn_weights, rank));
@@ -48,12 +50,13 @@ std::string number(double value) {
 }
 
 // "mean 0.1, from -1 to 2", of the numbers that are finite, and how many are not.
-std::string statistics(std::span<const float> values) {
+template <class T>
+std::string statistics(std::span<const T> values) {
   double sum = 0, least = std::numeric_limits<double>::infinity(), most = -least;
   Index count = 0;
-  for (const float value : values) {
+  for (const T value : values) {
     if (!std::isfinite(value)) continue;
-    sum += value;
+    sum += static_cast<double>(value);
     least = std::min<double>(least, value);
     most = std::max<double>(most, value);
     ++count;
@@ -65,13 +68,14 @@ std::string statistics(std::span<const float> values) {
   return others == 0 ? text : text + ", " + std::to_string(others) + " not finite";
 }
 
-template <int Rank>
-std::string summary_line(const std::string& name, const Tensor<float, Rank>& tensor, std::size_t rank) {
+template <class T, int Rank>
+std::string summary_line(const std::string& name, const Tensor<T, Rank>& tensor, std::size_t rank) {
   return name + to_string(last_axes<Rank>(tensor.shape(), rank)) + "  " +
-         statistics({tensor.data(), static_cast<std::size_t>(tensor.size())}) + "\n";
+         statistics(std::span(tensor.data(), static_cast<std::size_t>(tensor.size()))) + "\n";
 }
 
-std::string summary(const AttentionResult& result, const AttentionPlan& plan, std::size_t rank) {
+template <class T>
+std::string summary(const BasicAttentionResult<T>& result, const AttentionPlan& plan, std::size_t rank) {
   constexpr Index kNumFirst = 6;
   std::string text = summary_line("out      ", result.out, rank);
   text += "         first values";
@@ -84,23 +88,23 @@ std::string summary(const AttentionResult& result, const AttentionPlan& plan, st
   return text + (plan.reason.empty() ? "" : " (" + std::string(plan.reason) + ")") + "\n";
 }
 
+template <class T>
 void run_attend(const AttendOptions& options, const Console& console) {
-  check_usage(options);
   const auto executor = make_executor(options.run);
   constexpr std::size_t kLeastRank = 2;
-  const Operand q = load_operand(options.q, kLeastRank), k = load_operand(options.k, kLeastRank),
-                v = load_operand(options.v, kLeastRank);
-  const Masks masks = load_masks(options);
-  AttentionOptions attention_options_now = attention_options(options, masks);
+  const auto q = load_operand<T>(options.q, kLeastRank), k = load_operand<T>(options.k, kLeastRank),
+             v = load_operand<T>(options.v, kLeastRank);
+  const auto borrowed = load_borrowed<T>(options);
+  auto attention_options_now = attention_options(options, borrowed);
   attention_options_now.executor = executor.get();
 
   const Stopwatch time;
-  const AttentionResult result =
+  const auto result =
       blame(ExitCode::kInput, [&] { return attention(q.view(), k.view(), v.view(), attention_options_now); });
   if (options.run.verbose) console.note("attention took " + seconds_text(time.seconds()));
   write_results(options, result, q.rank);
   if (options.out) return;
-  const auto shape = [](const Operand& operand) { return operand.view().shape(); };
+  const auto shape = [](const Operand<T>& operand) { return operand.view().shape(); };
   console.print(summary(result, plan(shape(q), shape(k), shape(v), attention_options_now), q.rank));
 }
 
@@ -159,6 +163,9 @@ void add_attend(CLI::App& app, const Console& console) {
       ->type_name("P");
   command.add_option("--seed", options->seed, "Which weights are dropped; default: 0")->type_name("N");
   command.add_flag("--reproducible", options->reproducible, "The bits of a row depend on no other row");
+  command.add_option("--dtype", options->dtype, "Compute and write in f32 or f64; default: f32")
+      ->check(CLI::IsMember({"f32", "f64"}))
+      ->type_name("TYPE");
   add_run_options(command, options->run);
   set_help(command,
            {.usage = "qkv attend Q K V [options]",
@@ -169,7 +176,10 @@ void add_attend(CLI::App& app, const Console& console) {
             .notes = "Tensors are .npy files or FILE.safetensors:NAME, of 2 to 4 axes; missing leading axes are 1. "
                      "Results have as many axes as Q. Masks are broadcast to [batch, num_heads, q_len, kv_len]. "
                      "A query that may see no key gets zeros."});
-  command.callback([options, &console] { run_attend(*options, console); });
+  command.callback([options, &console] {
+    check_usage(*options);
+    options->dtype == "f64" ? run_attend<double>(*options, console) : run_attend<float>(*options, console);
+  });
 }
 
 }  // namespace qkv::cli

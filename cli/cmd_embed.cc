@@ -136,7 +136,7 @@ void run_embed(const EmbedOptions& options, const Console& console) {
   const LoadedModel model = load_model_or_default(options.model);
   const Vectors all = embed_all(options, console, input, model);
   if (options.json) console.print(viewer::to_line(to_json(all)));
-  if (options.npy) write_npy_files({{*options.npy, {all.count, all.width}, all.values}});
+  if (options.npy) write_npy_files({{*options.npy, {all.count, all.width}, std::span<const float>(all.values)}});
 }
 
 }  // namespace

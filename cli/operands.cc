@@ -42,10 +42,18 @@ auto load_operand(const std::string& operand, FromNpy from_npy, FromSafetensors 
 
 }  // namespace
 
+template <>
 TensorValues<float> load_floats(const std::string& operand) {
   return load_operand(
       operand, [](const NpyFile& file) { return file.to_f32(); },
       [](const SafetensorsFile& file, const std::string& name) { return file.load_f32(name); });
+}
+
+template <>
+TensorValues<double> load_floats(const std::string& operand) {
+  return load_operand(
+      operand, [](const NpyFile& file) { return file.to_f64(); },
+      [](const SafetensorsFile& file, const std::string& name) { return file.load_f64(name); });
 }
 
 TensorValues<Index> load_integers(const std::string& operand) {

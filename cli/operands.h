@@ -10,8 +10,9 @@ namespace qkv::cli {
 // Tensors named on the command line: a .npy file, or FILE.safetensors:NAME.
 // Errors of every function: CommandError (kInput) that names the operand.
 
-/// Floats of any kind, as float.
-TensorValues<float> load_floats(const std::string& operand);
+/// Floats of any kind, as T: float or double.
+template <class T>
+TensorValues<T> load_floats(const std::string& operand);
 
 /// Whole numbers of any kind.
 TensorValues<Index> load_integers(const std::string& operand);

@@ -13,7 +13,8 @@ void write_npy_files(const std::vector<NpyOutput>& outputs) {
   blame(ExitCode::kOutput, [&] {
     std::deque<AtomicFile> files;  // they do not move
     for (const NpyOutput& output : outputs) {
-      write_npy(files.emplace_back(output.path), output.shape, output.values);
+      AtomicFile& file = files.emplace_back(output.path);
+      std::visit([&](auto values) { write_npy(file, output.shape, values); }, output.values);
       hold.check();
     }
     for (AtomicFile& file : files) file.finish();

@@ -2,17 +2,18 @@
 
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "qkv/core/index.h"
 
 namespace qkv::cli {
 
-/// A .npy file to be written: float32, packed. Borrows the values.
+/// A .npy file to be written, packed. Borrows the values.
 struct NpyOutput {
   std::string path;
   std::vector<Index> shape;
-  std::span<const float> values;
+  std::variant<std::span<const float>, std::span<const double>> values;
 };
 
 /// Writes all of them or none: every file is complete on the disk before the first one gets its name, and an interrupt

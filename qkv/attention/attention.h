@@ -29,15 +29,26 @@ namespace qkv {
 /// Cost: 2 * visible pairs * (head_dim + v_head_dim) flops a head (half as much again with attn_weights), for additive scoring
 ///   2 * visible pairs * v_head_dim and a share of a division for each pair and hidden unit; scratch is linear in the widths, for each
 ///   worker (see AttentionPlan).
+/// Precision: float, or all of it in double where q, k and v are double.
 /// Threads: runs on options.executor; the bits of the result do not depend on the number of threads.
 /// Source: FlashAttention-2, arXiv:2307.08691, algorithm 1; online softmax, arXiv:1805.02867.
+/// @{
 AttentionResult attention(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options = {});
+BasicAttentionResult<double> attention(TensorView<const double, 4> q, TensorView<const double, 4> k,
+                                       TensorView<const double, 4> v,
+                                       const BasicAttentionOptions<double>& options = {});
+/// @}
 
 /// The same into memory of the caller's, which must not overlap q, k or v. What is written is what `output` has a view for
 /// (options.observe must not ask for more). With the calling-thread executor and a workspace that has served a call of these shapes before,
 /// nothing is allocated.
 /// Errors: as attention(), and where a view of `output` has another shape than the result; then nothing was written.
+/// @{
 void attention_into(const AttentionOutput& output, CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options,
                     Workspace& workspace);
+void attention_into(const BasicAttentionOutput<double>& output, TensorView<const double, 4> q,
+                    TensorView<const double, 4> k, TensorView<const double, 4> v,
+                    const BasicAttentionOptions<double>& options, Workspace& workspace);
+/// @}
 
 }  // namespace qkv

@@ -13,7 +13,8 @@ namespace {
 
 constexpr const char* kFunction = "merge";
 
-void check_parts(std::span<const AttentionResult> parts) {
+template <class T>
+void check_parts(std::span<const BasicAttentionResult<T>> parts) {
   if (parts.empty()) throw_invalid(kFunction, "parts", "none", "at least one");
   const Shape<4> shape = parts[0].out.shape();
   const Shape<3> rows{shape[0], shape[1], shape[2]};
@@ -27,41 +28,52 @@ void check_parts(std::span<const AttentionResult> parts) {
 }
 
 // Row n of the result; `sums` is scratch of v_head_dim doubles.
-void merge_row(std::span<const AttentionResult> parts, Index n, std::vector<double>& sums, AttentionResult& result) {
-  constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+template <class T>
+void merge_row(std::span<const BasicAttentionResult<T>> parts, Index n, std::vector<double>& sums,
+               BasicAttentionResult<T>& result) {
+  constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
   const auto width = static_cast<Index>(sums.size());
-  float largest = kMinusInfinity;
-  for (const AttentionResult& part : parts) {
-    const float lse = part.lse.data()[n];
+  T largest = kMinusInfinity;
+  for (const BasicAttentionResult<T>& part : parts) {
+    const T lse = part.lse.data()[n];
     if (std::isnan(lse) || lse > largest) largest = lse;
   }
   result.lse.data()[n] = largest;
   if (largest == kMinusInfinity) return;
   std::fill(sums.begin(), sums.end(), 0.0);
   double total = 0;
-  for (const AttentionResult& part : parts) {
-    const float lse = part.lse.data()[n];
+  for (const BasicAttentionResult<T>& part : parts) {
+    const T lse = part.lse.data()[n];
     if (lse == kMinusInfinity) continue;
     const double share = std::exp(static_cast<double>(lse) - static_cast<double>(largest));
     total += share;
-    const float* const row = part.out.data() + n * width;
+    const T* const row = part.out.data() + n * width;
     for (Index d = 0; d < width; ++d) sums[static_cast<std::size_t>(d)] += share * static_cast<double>(row[d]);
   }
   for (Index d = 0; d < width; ++d)
-    result.out.data()[n * width + d] = static_cast<float>(sums[static_cast<std::size_t>(d)] / total);
-  result.lse.data()[n] = static_cast<float>(static_cast<double>(largest) + std::log(total));
+    result.out.data()[n * width + d] = static_cast<T>(sums[static_cast<std::size_t>(d)] / total);
+  result.lse.data()[n] = static_cast<T>(static_cast<double>(largest) + std::log(total));
+}
+
+template <class T>
+BasicAttentionResult<T> merge_parts(std::span<const BasicAttentionResult<T>> parts) {
+  check_parts(parts);
+  BasicAttentionResult<T> result;
+  result.out = Tensor<T, 4>(parts[0].out.shape(), T{0});
+  result.lse = Tensor<T, 3>(parts[0].lse.shape(), T{0});
+  std::vector<double> sums(static_cast<std::size_t>(result.out.shape(3)));
+  for (Index n = 0; n < result.lse.size(); ++n) merge_row(parts, n, sums, result);
+  return result;
 }
 
 }  // namespace
 
 AttentionResult merge(std::span<const AttentionResult> parts) {
-  check_parts(parts);
-  AttentionResult result;
-  result.out = Tensor<float, 4>(parts[0].out.shape(), 0.0f);
-  result.lse = Tensor<float, 3>(parts[0].lse.shape(), 0.0f);
-  std::vector<double> sums(static_cast<std::size_t>(result.out.shape(3)));
-  for (Index n = 0; n < result.lse.size(); ++n) merge_row(parts, n, sums, result);
-  return result;
+  return merge_parts(parts);
+}
+
+BasicAttentionResult<double> merge(std::span<const BasicAttentionResult<double>> parts) {
+  return merge_parts(parts);
 }
 
 }  // namespace qkv

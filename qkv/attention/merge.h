@@ -17,6 +17,9 @@ namespace qkv {
 /// Errors: std::invalid_argument if there is no part, a part has no lse, or shapes disagree.
 /// Cost: one pass over the parts.
 /// Source: the merging of partial softmax results, FlashAttention-2, arXiv:2307.08691, 2.3.
+/// @{
 AttentionResult merge(std::span<const AttentionResult> parts);
+BasicAttentionResult<double> merge(std::span<const BasicAttentionResult<double>> parts);
+/// @}
 
 }  // namespace qkv

@@ -15,10 +15,18 @@ namespace qkv {
 using kernels::CosineScoring;
 using kernels::DotScoring;
 /// score = w_v . tanh(w_q q + w_k k), of weights that are borrowed.
-using AdditiveScoring = kernels::AdditiveScoring<float>;
+/// @{
+template <class T>
+using BasicAdditiveScoring = kernels::AdditiveScoring<T>;
+using AdditiveScoring = BasicAdditiveScoring<float>;
+/// @}
 /// How alike a query and a key are, before scale: DotScoring{} (the default), CosineScoring{} or AdditiveScoring{w_q,
 /// w_k, w_v}.
-using Scoring = kernels::Scoring<float>;
+/// @{
+template <class T>
+using BasicScoring = kernels::Scoring<T>;
+using Scoring = BasicScoring<float>;
+/// @}
 
 /// Sliding window: a query at position p sees keys p-left .. p+right, itself included. Absent = unlimited on that side.
 struct Window {
@@ -97,21 +105,22 @@ struct Observe {
   bool attn_weights = false;  ///< softmax rows, [batch, num_heads, q_len, kv_len]: the only quadratic one
 };
 
-/// Everything about a call that is not q, k and v. Filled with designated initialisers; borrows what it points to.
-struct AttentionOptions {
+/// Everything about a call that is not q, k and v, whose elements are of type T. Filled with designated initialisers; borrows what it points to.
+template <class T>
+struct BasicAttentionOptions {
   /// How a query and a key are compared.
-  Scoring scoring = DotScoring{};
+  BasicScoring<T> scoring = DotScoring{};
   /// Multiplier of the score; absent: 1/sqrt(head_dim) for DotScoring, else 1. Plain dot product: scale = 1.
   std::optional<double> scale = std::nullopt;
   /// scores = softcap * tanh(scores / softcap), after scale and before attn_bias; 1e-38 to 1e38.
   std::optional<double> softcap = std::nullopt;
   /// Added to the scaled, capped scores; -inf excludes the key. Shape as Mask::keep.
-  std::optional<CView<4>> attn_bias = std::nullopt;
+  std::optional<TensorView<const T, 4>> attn_bias = std::nullopt;
   /// ALiBi (arXiv:2108.12409): score -= alibi_slopes[h] * |p - j|, p = q_start + i the position of the query. Shape [num_heads].
-  std::optional<CView<1>> alibi_slopes = std::nullopt;
+  std::optional<TensorView<const T, 1>> alibi_slopes = std::nullopt;
   /// Attention sinks (arXiv:2309.17453): one more key for each head with this logit and no value, so that weights may sum to less than 1.
   /// Neither scaled nor masked; -inf: none. Shape [num_heads].
-  std::optional<CView<1>> sinks = std::nullopt;
+  std::optional<TensorView<const T, 1>> sinks = std::nullopt;
   /// Which keys a query may see.
   Mask mask = {};
   /// Weights dropped at random, in training.
@@ -125,5 +134,8 @@ struct AttentionOptions {
   /// it so.
   bool reproducible = false;
 };
+
+/// Of a call on floats.
+using AttentionOptions = BasicAttentionOptions<float>;
 
 }  // namespace qkv

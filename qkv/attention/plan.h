@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <new>
 #include <string_view>
 
 #include "qkv/attention/options.h"
@@ -17,22 +19,27 @@ struct AttentionPlan {
   Index workspace_bytes = 0;  ///< scratch of all workers together
 };
 
-/// The plan of a call on tensors of these shapes, [batch, heads, len, dim] as for attention().
+/// The plan of a call on tensors of these shapes, [batch, heads, len, dim] as for attention(), whose elements are of type T: float or double.
 /// Errors: std::invalid_argument where attention() would throw it, strides apart.
+template <class T = float>
 AttentionPlan plan(const Shape<4>& q_shape, const Shape<4>& k_shape, const Shape<4>& v_shape,
-                   const AttentionOptions& options = {});
+                   const BasicAttentionOptions<T>& options = {});
 
 /// Scratch memory that calls may share, one call at a time. Grows to the largest call it has served, never shrinks.
 class Workspace {
  public:
-  /// At least `size` floats, aligned. Contents are whatever the last call left.
-  float* reserve(Index size) {
-    if (size > buffer_.size()) buffer_ = AlignedBuffer<float>(size);
-    return buffer_.data();
+  /// At least `size` elements, aligned. Contents are whatever the last call left.
+  /// Errors: std::bad_alloc.
+  template <class T>
+  T* reserve(Index size) {
+    const auto bytes = checked_multiply(size, sizeof(T));
+    if (!bytes) throw std::bad_alloc();
+    if (*bytes > buffer_.size()) buffer_ = AlignedBuffer<std::byte>(*bytes);
+    return reinterpret_cast<T*>(buffer_.data());
   }
 
  private:
-  AlignedBuffer<float> buffer_;
+  AlignedBuffer<std::byte> buffer_;
 };
 
 }  // namespace qkv

@@ -102,36 +102,40 @@ void check_sequences(const Mask& mask, const AttentionShapes& shapes) {
               "cu_seqlens_q");
 }
 
-void check_per_head(const char* name, const std::optional<CView<1>>& values, Index num_heads) {
+template <class T>
+void check_per_head(const char* name, const std::optional<TensorView<const T, 1>>& values, Index num_heads) {
   if (values && values->shape(0) != num_heads)
     throw_invalid(kFunction, std::string(name) + ".shape[0] (num_heads)", values->shape(0), num_heads);
 }
 
-template <int Rank>
-void check_last_stride(const char* name, const TensorView<const float, Rank>& view) {
+template <class T, int Rank>
+void check_last_stride(const char* name, const TensorView<T, Rank>& view) {
   if (view.shape(Rank - 1) > 1 && view.stride(Rank - 1) != 1)
     throw_invalid(kFunction, std::string(name) + ".stride[" + std::to_string(Rank - 1) + "] (last axis)",
                   view.stride(Rank - 1), 1);
 }
 
-void check_additive(const AdditiveScoring& scoring, const AttentionShapes& shapes) {
+template <class T>
+void check_additive(const BasicAdditiveScoring<T>& scoring, const AttentionShapes& shapes) {
   const Index hidden_dim = scoring.w_v.shape(0);
   check(hidden_dim >= 1, kFunction, "w_v.shape[0] (hidden_dim)", hidden_dim, ">= 1");
   check_as_in("w_q.shape[0] (hidden_dim)", scoring.w_q.shape(0), hidden_dim, "w_v");
   check_as_in("w_k.shape[0] (hidden_dim)", scoring.w_k.shape(0), hidden_dim, "w_v");
   check_as_in("w_q.shape[1] (head_dim)", scoring.w_q.shape(1), shapes.q[3], "q");
   check_as_in("w_k.shape[1] (head_dim)", scoring.w_k.shape(1), shapes.k[3], "k");
-  check_last_stride<2>("w_q", scoring.w_q);
-  check_last_stride<2>("w_k", scoring.w_k);
+  check_last_stride("w_q", scoring.w_q);
+  check_last_stride("w_k", scoring.w_k);
 }
 
-double scale_of(const AttentionOptions& options, Index head_dim) {
+template <class T>
+double scale_of(const BasicAttentionOptions<T>& options, Index head_dim) {
   const bool is_dot = std::holds_alternative<DotScoring>(options.scoring);
   return options.scale.value_or(is_dot ? 1 / std::sqrt(static_cast<double>(head_dim)) : 1);
 }
 
 // Scores are kept in log2 units in float, so what they are multiplied by must be a float of reasonable size.
-void check_scale(const AttentionOptions& options, Index head_dim) {
+template <class T>
+void check_scale(const BasicAttentionOptions<T>& options, Index head_dim) {
   constexpr double kLargest = 1e38;
   const double scale = scale_of(options, head_dim);
   check(std::abs(scale) <= kLargest, kFunction, "scale", scale, "a finite number, at most 1e38");
@@ -169,7 +173,8 @@ void check_output_shape(const char* name, const Shape<Rank>& got, const Shape<Ra
 
 }  // namespace
 
-void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options) {
+template <class T>
+void check_shapes(const AttentionShapes& shapes, const BasicAttentionOptions<T>& options) {
   const auto& [q, k, v] = shapes;
   check_lengths("q", q);
   check_lengths("k", k);
@@ -179,7 +184,7 @@ void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options
   check(q[3] >= 1, kFunction, "q.shape[3] (head_dim)", q[3], ">= 1");
   check(k[3] >= 1, kFunction, "k.shape[3] (head_dim)", k[3], ">= 1");
   check(v[3] >= 1, kFunction, "v.shape[3] (v_head_dim)", v[3], ">= 1");
-  if (const auto* additive = std::get_if<AdditiveScoring>(&options.scoring))
+  if (const auto* additive = std::get_if<BasicAdditiveScoring<T>>(&options.scoring))
     check_additive(*additive, shapes);  // whose w_k brings keys of any width to the width of the hidden layer
   else
     check_as_in("k.shape[3] (head_dim)", k[3], q[3], "q");
@@ -204,7 +209,8 @@ void check_shapes(const AttentionShapes& shapes, const AttentionOptions& options
   }
 }
 
-void check_call(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options) {
+template <class T>
+void check_call(View4<T> q, View4<T> k, View4<T> v, const BasicAttentionOptions<T>& options) {
   check_shapes({q.shape(), k.shape(), v.shape()}, options);
   check_last_stride("q", q);
   check_last_stride("k", k);
@@ -219,7 +225,8 @@ TensorView<const Index, 2> broadcast_rows(TensorView<const Index, 2> ids, Index 
 }
 
 // What tells rows and keys apart by where they are.
-void resolve_rows(const AttentionOptions& options, Index batch, kernels::AttentionArgs<float>& args) {
+template <class T>
+void resolve_rows(const BasicAttentionOptions<T>& options, Index batch, kernels::AttentionArgs<T>& args) {
   const Mask& mask = options.mask;
   const Index q_len = args.q.shape(2);
   if (mask.cu_seqlens_q) args.sequences = {*mask.cu_seqlens_q, *mask.cu_seqlens_k};
@@ -247,13 +254,14 @@ std::optional<kernels::DropoutBits> resolve_dropout(const std::optional<Dropout>
 
 }  // namespace
 
-kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const AttentionOptions& options) {
+template <class T>
+kernels::AttentionArgs<T> resolve(View4<T> q, View4<T> k, View4<T> v, const BasicAttentionOptions<T>& options) {
   const AttentionShapes shapes{q.shape(), k.shape(), v.shape()};
   const Index batch = q.shape(0);
-  kernels::AttentionArgs<float> args{.q = q, .k = k, .v = v};
+  kernels::AttentionArgs<T> args{.q = q, .k = k, .v = v};
   args.scoring = options.scoring;
-  args.scale = static_cast<float>(scale_of(options, q.shape(3)));
-  if (options.softcap) args.softcap = static_cast<float>(*options.softcap);
+  args.scale = static_cast<T>(scale_of(options, q.shape(3)));
+  if (options.softcap) args.softcap = static_cast<T>(*options.softcap);
   if (options.attn_bias) args.attn_bias = broadcast(*options.attn_bias, shapes.attn_weights());
   if (options.mask.keep) args.keep = broadcast(*options.mask.keep, shapes.attn_weights());
   args.alibi_slopes = options.alibi_slopes;
@@ -271,9 +279,10 @@ kernels::AttentionArgs<float> resolve(CView<4> q, CView<4> k, CView<4> v, const 
   return args;
 }
 
-kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const AttentionOptions& options) {
+template <class T>
+kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const BasicAttentionOptions<T>& options) {
   const auto& [q, k, v] = shapes;
-  const auto* additive = std::get_if<AdditiveScoring>(&options.scoring);
+  const auto* additive = std::get_if<BasicAdditiveScoring<T>>(&options.scoring);
   return {.batch = q[0],
           .num_heads = q[1],
           .q_len = q[2],
@@ -283,9 +292,10 @@ kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const Attenti
           .hidden_dim = additive ? additive->w_v.shape(0) : 0};
 }
 
-void check_output(const AttentionOutput& output, const AttentionShapes& shapes, const Observe& observe) {
+template <class T>
+void check_output(const BasicAttentionOutput<T>& output, const AttentionShapes& shapes, const Observe& observe) {
   check_output_shape<4>("out", output.out.shape(), shapes.out());
-  check_last_stride<4>("out", output.out);
+  check_last_stride("out", output.out);
   const auto check_place = [](const char* name, bool asked, bool given) {
     if (asked && !given)
       throw_invalid(kFunction, std::string("output.") + name, "no view", "one, as options.observe asks for it");
@@ -297,8 +307,19 @@ void check_output(const AttentionOutput& output, const AttentionShapes& shapes, 
   if (output.entropy) check_output_shape<3>("entropy", output.entropy->shape(), shapes.rows());
   if (output.attn_weights) {
     check_output_shape<4>("attn_weights", output.attn_weights->shape(), shapes.attn_weights());
-    check_last_stride<4>("attn_weights", *output.attn_weights);
+    check_last_stride("attn_weights", *output.attn_weights);
   }
 }
+
+// Both types are spelled out here, so that the checks are compiled once.
+#define QKV_INSTANTIATE(T)                                                                                   \
+  template void check_shapes(const AttentionShapes&, const BasicAttentionOptions<T>&);                       \
+  template void check_call(View4<T>, View4<T>, View4<T>, const BasicAttentionOptions<T>&);                   \
+  template kernels::AttentionArgs<T> resolve(View4<T>, View4<T>, View4<T>, const BasicAttentionOptions<T>&); \
+  template kernels::ForwardShape forward_shape(const AttentionShapes&, const BasicAttentionOptions<T>&);     \
+  template void check_output(const BasicAttentionOutput<T>&, const AttentionShapes&, const Observe&);
+QKV_INSTANTIATE(float)
+QKV_INSTANTIATE(double)
+#undef QKV_INSTANTIATE
 
 }  // namespace qkv

@@ -6,14 +6,22 @@
 namespace qkv {
 
 /// What attention() returns. A tensor that Observe did not ask for is empty.
-struct AttentionResult {
-  Tensor<float, 4> out;           ///< [batch, num_heads, q_len, v_head_dim]
-  Tensor<float, 3> lse;           ///< [batch, num_heads, q_len]
-  Tensor<float, 3> entropy;       ///< [batch, num_heads, q_len]
-  Tensor<float, 4> attn_weights;  ///< [batch, num_heads, q_len, kv_len]
+template <class T>
+struct BasicAttentionResult {
+  Tensor<T, 4> out;           ///< [batch, num_heads, q_len, v_head_dim]
+  Tensor<T, 3> lse;           ///< [batch, num_heads, q_len]
+  Tensor<T, 3> entropy;       ///< [batch, num_heads, q_len]
+  Tensor<T, 4> attn_weights;  ///< [batch, num_heads, q_len, kv_len]
 };
 
 /// Where attention_into() writes: `out` and, where they are given, lse, entropy and attn_weights.
-using AttentionOutput = kernels::AttentionOutput<float>;
+template <class T>
+using BasicAttentionOutput = kernels::AttentionOutput<T>;
+
+/// Of a call on floats.
+/// @{
+using AttentionResult = BasicAttentionResult<float>;
+using AttentionOutput = BasicAttentionOutput<float>;
+/// @}
 
 }  // namespace qkv

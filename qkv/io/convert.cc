@@ -1,6 +1,7 @@
 #include "qkv/io/convert.h"
 
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "qkv/core/check.h"
@@ -28,17 +29,25 @@ float f32_from_bf16(std::uint16_t bits) {
 
 namespace {
 
-template <class Stored, class Convert>
-void convert_each(std::endian order, const std::byte* from, std::span<float> out, Convert convert) {
-  for (float& value : out) {
+template <class Stored, class T, class Convert>
+void convert_each(std::endian order, const std::byte* from, std::span<T> out, Convert convert) {
+  for (T& value : out) {
     value = convert(load_number<Stored>(from, order));
     from += sizeof(Stored);
   }
 }
 
-}  // namespace
+// Numbers stored as float or double.
+template <class Stored, class T>
+void copy_each(std::endian order, const std::byte* from, std::span<T> out) {
+  if (std::is_same_v<Stored, T> && order == std::endian::native)
+    std::memcpy(out.data(), from, out.size_bytes());
+  else
+    convert_each<Stored>(order, from, out, [](Stored value) { return static_cast<T>(value); });
+}
 
-void convert_to_f32(FloatFormat format, std::endian order, const std::byte* from, std::span<float> out) {
+template <class T>
+void convert_all_floats(FloatFormat format, std::endian order, const std::byte* from, std::span<T> out) {
   if (out.empty()) return;
   switch (format) {
     case FloatFormat::kF16:
@@ -46,14 +55,20 @@ void convert_to_f32(FloatFormat format, std::endian order, const std::byte* from
     case FloatFormat::kBf16:
       return convert_each<std::uint16_t>(order, from, out, f32_from_bf16);
     case FloatFormat::kF32:
-      if (order == std::endian::native) {
-        std::memcpy(out.data(), from, out.size_bytes());
-        return;
-      }
-      return convert_each<float>(order, from, out, [](float value) { return value; });
+      return copy_each<float>(order, from, out);
     case FloatFormat::kF64:
-      return convert_each<double>(order, from, out, [](double value) { return static_cast<float>(value); });
+      return copy_each<double>(order, from, out);
   }
+}
+
+}  // namespace
+
+void convert_floats(FloatFormat format, std::endian order, const std::byte* from, std::span<float> out) {
+  convert_all_floats(format, order, from, out);
+}
+
+void convert_floats(FloatFormat format, std::endian order, const std::byte* from, std::span<double> out) {
+  convert_all_floats(format, order, from, out);
 }
 
 namespace {

@@ -33,9 +33,12 @@ float f32_from_f16(std::uint16_t bits);
 float f32_from_bf16(std::uint16_t bits);
 
 /// Reads out.size() packed numbers that begin at `from`, at any alignment.
-/// Edge: F64 is rounded to nearest, ties to even; beyond the range of float it becomes an infinity. The others are
+/// Edge: F64 as float is rounded to nearest, ties to even; beyond the range of float it becomes an infinity. Everything else is
 /// exact.
-void convert_to_f32(FloatFormat format, std::endian order, const std::byte* from, std::span<float> out);
+/// @{
+void convert_floats(FloatFormat format, std::endian order, const std::byte* from, std::span<float> out);
+void convert_floats(FloatFormat format, std::endian order, const std::byte* from, std::span<double> out);
+/// @}
 
 /// The formats of whole numbers that files hold. A bool is a byte that is 0 or 1.
 struct IntegerFormat {

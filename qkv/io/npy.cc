@@ -50,14 +50,23 @@ FloatFormat float_format(NpyDtype dtype) {
 
 NpyFile::NpyFile(const std::string& path) : file_(path), header_(parse_npy_header(path, file_.bytes())) {}
 
-TensorValues<float> NpyFile::to_f32() const {
-  check(header_.dtype.kind == NpyDtype::Kind::kFloat, "NpyFile::to_f32", "dtype of " + path(), in_quotes(descr()),
+template <class T>
+TensorValues<T> NpyFile::floats(const char* function) const {
+  check(header_.dtype.kind == NpyDtype::Kind::kFloat, function, "dtype of " + path(), in_quotes(descr()),
         "a float dtype, f2, f4 or f8");
   // Here and below: the size was checked against the file when the header was read.
-  AlignedBuffer<float> stored(*checked_num_elements(shape()));
-  convert_to_f32(float_format(header_.dtype), header_.dtype.order, file_.bytes().data() + header_.data_begin,
-                 {stored.data(), static_cast<std::size_t>(stored.size())});
+  AlignedBuffer<T> stored(*checked_num_elements(shape()));
+  convert_floats(float_format(header_.dtype), header_.dtype.order, file_.bytes().data() + header_.data_begin,
+                 std::span(stored.data(), static_cast<std::size_t>(stored.size())));
   return in_order(header_, std::move(stored));
+}
+
+TensorValues<float> NpyFile::to_f32() const {
+  return floats<float>("NpyFile::to_f32");
+}
+
+TensorValues<double> NpyFile::to_f64() const {
+  return floats<double>("NpyFile::to_f64");
 }
 
 TensorValues<Index> NpyFile::to_index() const {
@@ -88,12 +97,13 @@ StoredIntegers NpyFile::integers(const char* function) const {
 
 namespace {
 
-std::string written_header(std::span<const Index> shape) {
+std::string written_header(std::span<const Index> shape, const char* dtype) {
   std::string tuple;
   for (Index length : shape) tuple.append(tuple.empty() ? "" : ", ").append(std::to_string(length));
   if (shape.size() == 1) tuple += ',';
   const char* order = std::endian::native == std::endian::little ? "<" : ">";
-  std::string dict = std::string("{'descr': '") + order + "f4', 'fortran_order': False, 'shape': (" + tuple + "), }";
+  std::string dict =
+      std::string("{'descr': '") + order + dtype + "', 'fortran_order': False, 'shape': (" + tuple + "), }";
   // The format asks that the values begin at a multiple of 64 and that a line end stands before them.
   constexpr Index kAlignment = 64, kPrefix = 10;
   const Index length = round_up(kPrefix + static_cast<Index>(dict.size()) + 1, kAlignment) - kPrefix;
@@ -103,23 +113,41 @@ std::string written_header(std::span<const Index> shape) {
   return header + dict + '\n';
 }
 
-}  // namespace
-
-void write_npy(AtomicFile& file, std::span<const Index> shape, std::span<const float> values) {
+template <class T>
+void write_values(AtomicFile& file, std::span<const Index> shape, std::span<const T> values) {
   const auto count = checked_num_elements(shape);
   const bool is_shape =
       shape.size() <= kMaxRank && std::ranges::all_of(shape, [](Index length) { return length >= 0; });
   check(is_shape && count == static_cast<Index>(values.size()), "write_npy", "shape", to_string(shape),
         "a shape of " + std::to_string(values.size()) + " values");
-  const std::string header = written_header(shape);
+  const std::string header = written_header(shape, sizeof(T) == 4 ? "f4" : "f8");
   file.write(std::as_bytes(std::span(header)));
   file.write(std::as_bytes(values));
 }
 
-void write_npy(const std::string& path, std::span<const Index> shape, std::span<const float> values) {
+template <class T>
+void write_whole_file(const std::string& path, std::span<const Index> shape, std::span<const T> values) {
   AtomicFile file(path);
-  write_npy(file, shape, values);
+  write_values(file, shape, values);
   file.commit();
+}
+
+}  // namespace
+
+void write_npy(AtomicFile& file, std::span<const Index> shape, std::span<const float> values) {
+  write_values(file, shape, values);
+}
+
+void write_npy(AtomicFile& file, std::span<const Index> shape, std::span<const double> values) {
+  write_values(file, shape, values);
+}
+
+void write_npy(const std::string& path, std::span<const Index> shape, std::span<const float> values) {
+  write_whole_file(path, shape, values);
+}
+
+void write_npy(const std::string& path, std::span<const Index> shape, std::span<const double> values) {
+  write_whole_file(path, shape, values);
 }
 
 }  // namespace qkv

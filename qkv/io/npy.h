@@ -34,26 +34,37 @@ class NpyFile {
   /// Whether the first axis varies fastest in the file.
   bool fortran_order() const { return header_.fortran_order; }
 
-  /// f2 and f4 exactly, f8 rounded to nearest even. Errors: std::invalid_argument for another dtype.
+  /// f2 and f4 exactly, f8 as float rounded to nearest even. Errors: std::invalid_argument for another dtype.
+  /// @{
   TensorValues<float> to_f32() const;
+  TensorValues<double> to_f64() const;
+  /// @}
   /// Any integer dtype. Errors: std::invalid_argument for another dtype, or a value >= 2^63.
   TensorValues<Index> to_index() const;
   /// bool, and any integer dtype that holds only 0 and 1. Errors: std::invalid_argument for any other.
   TensorValues<bool> to_bool() const;
 
  private:
+  template <class T>
+  TensorValues<T> floats(const char* function) const;
   StoredIntegers integers(const char* function) const;
 
   MappedFile file_;
   NpyHeader header_;
 };
 
-/// Writes values, packed and row-major, as a .npy file of version 1.0 and dtype f4; whole or not at all, as AtomicFile
+/// Writes values, packed and row-major, as a .npy file of version 1.0 and dtype f4 or f8; whole or not at all, as AtomicFile
 /// says. Errors: std::invalid_argument unless shape has at most kMaxRank lengths >= 0 whose product is values.size();
 /// IoError.
+/// @{
 void write_npy(const std::string& path, std::span<const Index> shape, std::span<const float> values);
+void write_npy(const std::string& path, std::span<const Index> shape, std::span<const double> values);
+/// @}
 
 /// The same into a file that the caller commits, for several files that shall appear together.
+/// @{
 void write_npy(AtomicFile& file, std::span<const Index> shape, std::span<const float> values);
+void write_npy(AtomicFile& file, std::span<const Index> shape, std::span<const double> values);
+/// @}
 
 }  // namespace qkv

@@ -40,13 +40,22 @@ std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const
                                static_cast<std::size_t>(tensor.end - tensor.begin));
 }
 
-TensorValues<float> SafetensorsFile::load_f32(const std::string& name) const {
+template <class T>
+TensorValues<T> SafetensorsFile::load_floats(const std::string& name) const {
   const SafetensorsInfo& tensor = info(name);
   check_float(tensor);
   // The size was checked against the file when the header was read.
-  TensorValues<float> result{tensor.shape, AlignedBuffer<float>(*checked_num_elements(tensor.shape))};
-  read_f32(tensor, {result.values.data(), static_cast<std::size_t>(result.values.size())});
+  TensorValues<T> result{tensor.shape, AlignedBuffer<T>(*checked_num_elements(tensor.shape))};
+  read_floats(tensor, std::span(result.values.data(), static_cast<std::size_t>(result.values.size())));
   return result;
+}
+
+TensorValues<float> SafetensorsFile::load_f32(const std::string& name) const {
+  return load_floats<float>(name);
+}
+
+TensorValues<double> SafetensorsFile::load_f64(const std::string& name) const {
+  return load_floats<double>(name);
 }
 
 StateDict SafetensorsFile::load_state_dict(const std::string& prefix) const {
@@ -92,8 +101,13 @@ void SafetensorsFile::check_float(const SafetensorsInfo& tensor) const {
         "dtype of " + in_quotes(tensor.name) + " in " + path(), tensor.dtype, "F32, F16, BF16 or F64");
 }
 
-void SafetensorsFile::read_f32(const SafetensorsInfo& tensor, std::span<float> out) const {
-  convert_to_f32(*safetensors_float_format(tensor.dtype), std::endian::little, file_.bytes().data() + tensor.begin,
+void SafetensorsFile::read_floats(const SafetensorsInfo& tensor, std::span<float> out) const {
+  convert_floats(*safetensors_float_format(tensor.dtype), std::endian::little, file_.bytes().data() + tensor.begin,
+                 out);
+}
+
+void SafetensorsFile::read_floats(const SafetensorsInfo& tensor, std::span<double> out) const {
+  convert_floats(*safetensors_float_format(tensor.dtype), std::endian::little, file_.bytes().data() + tensor.begin,
                  out);
 }
 

@@ -54,12 +54,15 @@ class SafetensorsFile {
     check_float(tensor);
     check_shape(tensor, expected);
     Tensor<float, Rank> result(expected);
-    read_f32(tensor, {result.data(), static_cast<std::size_t>(result.size())});
+    read_floats(tensor, std::span(result.data(), static_cast<std::size_t>(result.size())));
     return result;
   }
 
-  /// The same for any rank and shape.
+  /// The same for any rank and shape; as double all of them exactly.
+  /// @{
   TensorValues<float> load_f32(const std::string& name) const;
+  TensorValues<double> load_f64(const std::string& name) const;
+  /// @}
 
   /// Every tensor whose name begins with `prefix`, under its whole name. Tensors of integers and booleans, which are
   /// counters and positions but never weights, are left out.
@@ -75,7 +78,10 @@ class SafetensorsFile {
   StoredIntegers integers(const SafetensorsInfo& tensor, const char* function) const;
   void check_float(const SafetensorsInfo& tensor) const;
   void check_shape(const SafetensorsInfo& tensor, std::span<const Index> expected) const;
-  void read_f32(const SafetensorsInfo& tensor, std::span<float> out) const;
+  void read_floats(const SafetensorsInfo& tensor, std::span<float> out) const;
+  void read_floats(const SafetensorsInfo& tensor, std::span<double> out) const;
+  template <class T>
+  TensorValues<T> load_floats(const std::string& name) const;
 
   MappedFile file_;
   std::vector<SafetensorsInfo> tensors_;

@@ -20,14 +20,17 @@ struct ForwardPlan {
   Index panels_per_task = 0;  ///< panels that share each tile of keys and values while it is in cache
   Index tasks_per_head = 0;
   Index num_tasks = 0;
-  Index workspace_floats = 0;  ///< scratch of one worker
+  Index workspace_size = 0;  ///< scratch of one worker, in elements
 };
 
+/// T: float or double.
+template <class T>
 ForwardPlan plan_attention_forward(const ForwardShape& shape);
 
 /// Runs one task: all that `out` has a view for, for the task's queries. Tasks write disjoint rows. `workspace`:
-/// plan.workspace_floats floats of the worker's own, aligned to 64 bytes.
-void attention_forward_task(const AttentionArgs<float>& args, const AttentionOutput<float>& out,
-                            const ForwardPlan& plan, Index task, float* workspace);
+/// plan.workspace_size elements of the worker's own, aligned to 64 bytes.
+template <class T>
+void attention_forward_task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const ForwardPlan& plan,
+                            Index task, T* workspace);
 
 }  // namespace qkv::kernels

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "hwy/highway.h"
 #include "qkv/kernels/dropout-inl.h"
@@ -30,81 +31,91 @@ namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
 /// How far (log2 units) row_max may lag; see the invariant.
-constexpr float kSlack = 8.0f;
+template <class T>
+constexpr T kSlack = 8;
 
 /// Finite biases and sinks count as +-this at most, so that none turns into -inf in log2 units: however low, a finite bias does not hide its key.
-constexpr float kLargestBias = 2.3e38f;  // below FLT_MAX / log2(e)
+template <class T>
+constexpr T kLargestBias = std::numeric_limits<T>::max() / T{1.5};  // log2(e) is below 1.5
 
-inline void reset_softmax(Panel& panel, Index v_head_dim) {
-  std::fill_n(panel.ot, v_head_dim * panel.width, 0.0f);
-  std::fill_n(panel.row_max, panel.width, kMinusInfinity);
-  std::fill_n(panel.row_sum, panel.width, 0.0f);
-  std::fill_n(panel.moment, panel.width, 0.0f);
+template <class T>
+inline void reset_softmax(Panel<T>& panel, Index v_head_dim) {
+  std::fill_n(panel.ot, v_head_dim * panel.width, T{0});
+  std::fill_n(panel.row_max, panel.width, kMinusInfinity<T>);
+  std::fill_n(panel.row_sum, panel.width, T{0});
+  std::fill_n(panel.moment, panel.width, T{0});
 }
 
 /// t = softcap * log2(e) * tanh(x), where x = scale * q.k / softcap comes out of the tile.
-inline HWY_NOINLINE void cap_scores(float softcap, Index count, float* HWY_RESTRICT scores) {
-  const F32 d;
-  const auto factor = hn::Set(d, softcap * kLog2E);
-  for (Index n = 0; n < count; n += kLanes) hn::Store(hn::Mul(factor, tanh(d, hn::Load(d, scores + n))), d, scores + n);
+template <class T>
+inline HWY_NOINLINE void cap_scores(T softcap, Index count, T* HWY_RESTRICT scores) {
+  const Tag<T> d;
+  const auto factor = hn::Set(d, softcap * kLog2E<T>);
+  for (Index n = 0; n < count; n += kLanes<T>)
+    hn::Store(hn::Mul(factor, tanh(d, hn::Load(d, scores + n))), d, scores + n);
 }
 
 /// Brings attn_bias for the panel's queries and these keys into lanes.
-inline HWY_NOINLINE void gather_bias(const Head& head, const Panel& panel, KeyRange tile, float* HWY_RESTRICT bias) {
+template <class T>
+inline HWY_NOINLINE void gather_bias(const Head<T>& head, const Panel<T>& panel, KeyRange tile, T* HWY_RESTRICT bias) {
   const Index num_keys = tile.end - tile.begin, width = panel.width;
   const auto& view = *head.args.attn_bias;
-  const float* rows = view.data() + head.b * view.stride(0) + head.h * view.stride(1) +
-                      panel.first_query * view.stride(2) + tile.begin * view.stride(3);
+  const T* rows = view.data() + head.b * view.stride(0) + head.h * view.stride(1) + panel.first_query * view.stride(2) +
+                  tile.begin * view.stride(3);
   if (view.stride(3) == 1) {
-    pack_panel(rows, view.stride(2), panel.num_queries, num_keys, 1, bias, width);
+    pack_panel(rows, view.stride(2), panel.num_queries, num_keys, T{1}, bias, width);
   } else {
     for (Index j = 0; j < num_keys; ++j)
       for (Index i = 0; i < panel.num_queries; ++i) bias[j * width + i] = rows[i * view.stride(2) + j * view.stride(3)];
   }
   // Lanes past the last query see nothing: what they would see may be NaN and set off a second pass over the panel.
   for (Index j = 0; j < num_keys; ++j)
-    std::fill(bias + j * width + panel.num_queries, bias + (j + 1) * width, kMinusInfinity);
+    std::fill(bias + j * width + panel.num_queries, bias + (j + 1) * width, kMinusInfinity<T>);
 }
 
 /// A finite bias cut to what is finite in log2 units; inf and NaN stay.
-HWY_INLINE VecF32 limit_bias(F32 d, VecF32 bias) {
-  const auto limited = max_keep_nan(d, hn::Set(d, -kLargestBias), min_keep_nan(d, hn::Set(d, kLargestBias), bias));
-  return hn::IfThenElse(hn::Eq(bias, hn::Set(d, -kMinusInfinity)), bias, limited);
+template <class D>
+HWY_INLINE hn::Vec<D> limit_bias(D d, hn::Vec<D> bias) {
+  using T = hn::TFromD<D>;
+  const auto limited =
+      max_keep_nan(d, hn::Set(d, -kLargestBias<T>), min_keep_nan(d, hn::Set(d, kLargestBias<T>), bias));
+  return hn::IfThenElse(hn::Eq(bias, hn::Set(d, -kMinusInfinity<T>)), bias, limited);
 }
 
 /// t += log2(e) * bias; where the bias is -inf the score is replaced, whatever it was.
-inline HWY_NOINLINE void add_bias(const float* HWY_RESTRICT bias, Index count, float* HWY_RESTRICT scores) {
-  const F32 d;
-  const auto excluded = hn::Set(d, kMinusInfinity);
-  for (Index n = 0; n < count; n += kLanes) {
+template <class T>
+inline HWY_NOINLINE void add_bias(const T* HWY_RESTRICT bias, Index count, T* HWY_RESTRICT scores) {
+  const Tag<T> d;
+  const auto excluded = hn::Set(d, kMinusInfinity<T>);
+  for (Index n = 0; n < count; n += kLanes<T>) {
     const auto b = hn::Load(d, bias + n);
-    const auto sum = hn::MulAdd(limit_bias(d, b), hn::Set(d, kLog2E), hn::Load(d, scores + n));
+    const auto sum = hn::MulAdd(limit_bias(d, b), hn::Set(d, kLog2E<T>), hn::Load(d, scores + n));
     hn::Store(hn::IfThenElse(hn::Eq(b, excluded), excluded, sum), d, scores + n);
   }
 }
 
 /// t -= log2(e) * slope * |position of the lane's query - key|.
-template <int kVectors>
-HWY_NOINLINE void add_alibi(float slope, const Panel& panel, KeyRange tile, float* HWY_RESTRICT scores) {
-  const F32 d;
-  HWY_ALIGN float position[kMaxPanelWidth];  // relative to the tile
-  for (Index i = 0; i < panel.width; ++i) position[i] = static_cast<float>(panel.position[i] - tile.begin);
+template <int kVectors, class T>
+HWY_NOINLINE void add_alibi(T slope, const Panel<T>& panel, KeyRange tile, T* HWY_RESTRICT scores) {
+  const Tag<T> d;
+  HWY_ALIGN T position[kMaxPanelWidth<T>];  // relative to the tile
+  for (Index i = 0; i < panel.width; ++i) position[i] = static_cast<T>(panel.position[i] - tile.begin);
   const auto factor = hn::Set(d, slope);
   for (Index j = 0; j < tile.end - tile.begin; ++j) {
     for (Index v = 0; v < kVectors; ++v) {
-      float* const place = scores + (j * kVectors + v) * kLanes;
-      const auto distance = hn::Abs(hn::Sub(hn::Load(d, position + v * kLanes), hn::Set(d, static_cast<float>(j))));
+      T* const place = scores + (j * kVectors + v) * kLanes<T>;
+      const auto distance = hn::Abs(hn::Sub(hn::Load(d, position + v * kLanes<T>), hn::Set(d, static_cast<T>(j))));
       const auto bias = limit_bias(d, hn::Mul(factor, distance));
-      hn::Store(hn::NegMulAdd(bias, hn::Set(d, kLog2E), hn::Load(d, place)), d, place);
+      hn::Store(hn::NegMulAdd(bias, hn::Set(d, kLog2E<T>), hn::Load(d, place)), d, place);
     }
   }
 }
 
 /// scores[j][lane] = t of the tile's keys, -inf where excluded. look_at_tile() was called for the tile.
-template <int kVectors>
-HWY_NOINLINE void score_tile(const Head& head, const Panel& panel, KeyRange tile, const TileScratch& scratch) {
+template <int kVectors, class T>
+HWY_NOINLINE void score_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch) {
   const auto& args = head.args;
-  const Index num_keys = tile.end - tile.begin, count = num_keys * kVectors * kLanes;
+  const Index num_keys = tile.end - tile.begin, count = num_keys * kVectors * kLanes<T>;
   raw_scores<kVectors>(head, panel, tile, scratch);
   if (args.softcap) cap_scores(*args.softcap, count, scratch.scores);
   if (args.attn_bias) {
@@ -116,15 +127,15 @@ HWY_NOINLINE void score_tile(const Head& head, const Panel& panel, KeyRange tile
 }
 
 /// Moves row_max of the lanes i .. i+kLanes-1 up to new_max, and what was summed with it.
-template <int kVectors>
-HWY_INLINE void rescale(Panel& panel, Index i, VecF32 new_max, Index v_head_dim) {
-  constexpr Index kWidth = kVectors * kLanes;
-  const F32 d;
+template <int kVectors, class T>
+HWY_INLINE void rescale(Panel<T>& panel, Index i, Vec<T> new_max, Index v_head_dim) {
+  constexpr Index kWidth = kVectors * kLanes<T>;
+  const Tag<T> d;
   const auto old_max = hn::Load(d, panel.row_max + i);
   const auto drop = hn::IfThenElseZero(hn::Ne(new_max, old_max), hn::Sub(old_max, new_max));
   const auto factor = exp2_or_zero(d, drop);  // exactly 1 where the lane did not rise, 0 where it had seen no key
   const auto sum = hn::Load(d, panel.row_sum + i);
-  const auto first_keys = hn::Eq(old_max, hn::Set(d, kMinusInfinity));
+  const auto first_keys = hn::Eq(old_max, hn::Set(d, kMinusInfinity<T>));
   const auto moment = hn::MulAdd(sum, hn::IfThenElse(first_keys, hn::Zero(d), drop), hn::Load(d, panel.moment + i));
   hn::Store(new_max, d, panel.row_max + i);
   hn::Store(hn::Mul(factor, sum), d, panel.row_sum + i);
@@ -135,76 +146,77 @@ HWY_INLINE void rescale(Panel& panel, Index i, VecF32 new_max, Index v_head_dim)
 
 /// Raises row_max to the tile's largest score in the lanes where that lies more than kSlack above, and rescales what
 /// was summed so far.
-template <int kVectors>
-HWY_INLINE void raise_row_max(Panel& panel, Index num_keys, Index v_head_dim, const float* HWY_RESTRICT scores) {
-  constexpr Index kWidth = kVectors * kLanes;
-  const F32 d;
-  VecF32 tile_max[kVectors];
-  for (auto& v : tile_max) v = hn::Set(d, kMinusInfinity);
+template <int kVectors, class T>
+HWY_INLINE void raise_row_max(Panel<T>& panel, Index num_keys, Index v_head_dim, const T* HWY_RESTRICT scores) {
+  constexpr Index kWidth = kVectors * kLanes<T>;
+  const Tag<T> d;
+  Vec<T> tile_max[kVectors];
+  for (auto& v : tile_max) v = hn::Set(d, kMinusInfinity<T>);
   for (Index j = 0; j < num_keys; ++j) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v)
-      tile_max[v] = hn::Max(tile_max[v], hn::Load(d, scores + j * kWidth + v * kLanes));
+      tile_max[v] = hn::Max(tile_max[v], hn::Load(d, scores + j * kWidth + v * kLanes<T>));
   }
   for (int v = 0; v < kVectors; ++v) {
-    const Index i = v * kLanes;
+    const Index i = v * kLanes<T>;
     const auto old_max = hn::Load(d, panel.row_max + i);
-    const auto rose = hn::Gt(tile_max[v], hn::Add(old_max, hn::Set(d, kSlack)));
+    const auto rose = hn::Gt(tile_max[v], hn::Add(old_max, hn::Set(d, kSlack<T>)));
     if (hn::AllFalse(d, rose)) continue;
     rescale<kVectors>(panel, i, hn::IfThenElse(rose, tile_max[v], old_max), v_head_dim);
   }
 }
 
 /// What is subtracted from t: row_max, or 0 while a lane has seen no key (-inf - -inf would be NaN).
-HWY_INLINE VecF32 safe_row_max(const Panel& panel, Index i) {
-  const F32 d;
+template <class T>
+HWY_INLINE Vec<T> safe_row_max(const Panel<T>& panel, Index i) {
+  const Tag<T> d;
   const auto row_max = hn::Load(d, panel.row_max + i);
-  return hn::IfThenZeroElse(hn::Eq(row_max, hn::Set(d, kMinusInfinity)), row_max);
+  return hn::IfThenZeroElse(hn::Eq(row_max, hn::Set(d, kMinusInfinity<T>)), row_max);
 }
 
 /// scores <- 2^(t - row_max), exactly 0 where excluded; adds to row_sum and, if asked, to moment. The vectors of a row
 /// go side by side: one exponential is a chain of 45 cycles, and a scheduler sees only a few of them ahead.
-template <int kVectors, bool kMoment>
-HWY_INLINE void exponentiate(Panel& panel, Index num_keys, float* HWY_RESTRICT scores) {
-  const F32 d;
-  VecF32 row_max[kVectors], sum[kVectors], moment[kVectors];
+template <int kVectors, bool kMoment, class T>
+HWY_INLINE void exponentiate(Panel<T>& panel, Index num_keys, T* HWY_RESTRICT scores) {
+  const Tag<T> d;
+  Vec<T> row_max[kVectors], sum[kVectors], moment[kVectors];
   for (int v = 0; v < kVectors; ++v) {
-    row_max[v] = safe_row_max(panel, v * kLanes);
+    row_max[v] = safe_row_max(panel, v * kLanes<T>);
     sum[v] = moment[v] = hn::Zero(d);
   }
   for (Index j = 0; j < num_keys; ++j) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      float* const place = scores + (j * kVectors + v) * kLanes;
+      T* const place = scores + (j * kVectors + v) * kLanes<T>;
       const auto t = hn::Sub(hn::Load(d, place), row_max[v]);
       const auto p = exp2_or_zero(d, t);
       sum[v] = hn::Add(sum[v], p);
       // -inf becomes finite here, so that an excluded key adds 0 * t = 0.
-      if constexpr (kMoment) moment[v] = hn::MulAdd(p, max_keep_nan(d, hn::Set(d, kLowestExponent), t), moment[v]);
+      if constexpr (kMoment) moment[v] = hn::MulAdd(p, max_keep_nan(d, hn::Set(d, kLowestExponent<T>), t), moment[v]);
       hn::Store(p, d, place);
     }
   }
   for (int v = 0; v < kVectors; ++v) {
-    const Index i = v * kLanes;
+    const Index i = v * kLanes<T>;
     hn::Store(hn::Add(hn::Load(d, panel.row_sum + i), sum[v]), d, panel.row_sum + i);
     if constexpr (kMoment) hn::Store(hn::Add(hn::Load(d, panel.moment + i), moment[v]), d, panel.moment + i);
   }
 }
 
 /// scores <- attn_weights of the tile's keys once row_max and row_sum are final: 2^(t - row_max) / row_sum, 0 where excluded.
-template <int kVectors>
-HWY_NOINLINE void weigh_tile(const Head& head, const Panel& panel, KeyRange tile, TileScratch& scratch) {
-  constexpr Index kWidth = kVectors * kLanes;
-  const F32 d;
+template <int kVectors, class T>
+HWY_NOINLINE void weigh_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch) {
+  constexpr Index kWidth = kVectors * kLanes<T>;
+  const Tag<T> d;
   const Index num_keys = tile.end - tile.begin;
   look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
-  if (!scratch.visibility.any) return std::fill_n(scratch.scores, num_keys * kWidth, 0.0f), void();
+  if (!scratch.visibility.any) return std::fill_n(scratch.scores, num_keys * kWidth, T{0}), void();
   score_tile<kVectors>(head, panel, tile, scratch);
-  const auto excluded = hn::Set(d, kMinusInfinity);
-  for (Index i = 0; i < kWidth; i += kLanes) {
+  const auto excluded = hn::Set(d, kMinusInfinity<T>);
+  for (Index i = 0; i < kWidth; i += kLanes<T>) {
     const auto row_max = safe_row_max(panel, i), row_sum = hn::Load(d, panel.row_sum + i);
     for (Index j = 0; j < num_keys; ++j) {
-      float* place = scratch.scores + j * kWidth + i;
+      T* place = scratch.scores + j * kWidth + i;
       const auto t = hn::Load(d, place);
       const auto weight = hn::Div(exp2_or_zero(d, hn::Sub(t, row_max)), row_sum);
       hn::Store(hn::IfThenZeroElse(hn::Eq(t, excluded), weight), d, place);
@@ -214,18 +226,19 @@ HWY_NOINLINE void weigh_tile(const Head& head, const Panel& panel, KeyRange tile
 
 /// Adds weights times values to ot where some of the values may be NaN or Inf: 0 * NaN of an excluded key must stay 0. Finite values take
 /// the ordinary product; the others, few, are added lane by lane where the weight is not 0.
-template <int kVectors>
-HWY_NOINLINE void add_guarded_values(const Head& head, Panel& panel, KeyRange tile, const TileScratch& scratch) {
-  constexpr Index kWidth = kVectors * kLanes;
+template <int kVectors, class T>
+HWY_NOINLINE void add_guarded_values(const Head<T>& head, Panel<T>& panel, KeyRange tile,
+                                     const TileScratch<T>& scratch) {
+  constexpr Index kWidth = kVectors * kLanes<T>;
   const Index v_head_dim = head.args.v_head_dim(), num_keys = tile.end - tile.begin;
   for (Index j = 0; j < num_keys; ++j) {
-    const float* value = head.value(tile.begin + j);
+    const T* value = head.value(tile.begin + j);
     for (Index c = 0; c < v_head_dim; ++c) {
       const bool is_finite = std::isfinite(value[c]);
       scratch.values[j * v_head_dim + c] = is_finite ? value[c] : 0;
       if (is_finite) continue;
       for (Index i = 0; i < kWidth; ++i) {
-        const float weight = scratch.scores[j * kWidth + i];
+        const T weight = scratch.scores[j * kWidth + i];
         if (weight != 0) panel.ot[c * kWidth + i] += weight * value[c];
       }
     }
@@ -240,8 +253,9 @@ struct Folding {
 };
 
 /// Folds one tile of keys and values into the panel.
-template <int kVectors>
-HWY_NOINLINE void fold_tile(const Head& head, Panel& panel, KeyRange tile, Folding folding, TileScratch& scratch) {
+template <int kVectors, class T>
+HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile, Folding folding,
+                            TileScratch<T>& scratch) {
   const Index num_keys = tile.end - tile.begin, v_head_dim = head.args.v_head_dim();
   look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
   if (!scratch.visibility.any) return;
@@ -258,11 +272,11 @@ HWY_NOINLINE void fold_tile(const Head& head, Panel& panel, KeyRange tile, Foldi
 }
 
 /// Counts the sink, one more key without a value, in row_max and row_sum. `sink`: its logit.
-template <int kVectors>
-HWY_NOINLINE void add_sink(float sink, Index v_head_dim, Panel& panel) {
-  const F32 d;
-  const auto t = hn::Set(d, std::clamp(sink, -kLargestBias, kLargestBias) * kLog2E);
-  for (Index i = 0; i < kVectors * kLanes; i += kLanes) {
+template <int kVectors, class T>
+HWY_NOINLINE void add_sink(T sink, Index v_head_dim, Panel<T>& panel) {
+  const Tag<T> d;
+  const auto t = hn::Set(d, std::clamp(sink, -kLargestBias<T>, kLargestBias<T>) * kLog2E<T>);
+  for (Index i = 0; i < kVectors * kLanes<T>; i += kLanes<T>) {
     const auto row_max = hn::Load(d, panel.row_max + i);
     rescale<kVectors>(panel, i, hn::IfThenElse(hn::Lt(t, row_max), row_max, t), v_head_dim);
     const auto sum = hn::Load(d, panel.row_sum + i), new_max = hn::Load(d, panel.row_max + i);
@@ -273,21 +287,21 @@ HWY_NOINLINE void add_sink(float sink, Index v_head_dim, Panel& panel) {
 
 /// ot <- factor * ot / row_sum, 0 for queries that saw no key. Whether all of it is finite. A division for each value instead of a
 /// product with 1 / row_sum is one rounding less and could not be told from it in the time of a call.
-template <int kVectors>
-HWY_NOINLINE bool normalise(Panel& panel, Index v_head_dim, float factor) {
-  const F32 d;
+template <int kVectors, class T>
+HWY_NOINLINE bool normalise(Panel<T>& panel, Index v_head_dim, T factor) {
+  const Tag<T> d;
   const auto factors = hn::Set(d, factor);
-  VecF32 row_sum[kVectors], not_finite[kVectors];
-  hn::Mask<F32> saw_no_key[kVectors];
+  Vec<T> row_sum[kVectors], not_finite[kVectors];
+  hn::Mask<Tag<T>> saw_no_key[kVectors];
   for (int v = 0; v < kVectors; ++v) {
-    row_sum[v] = hn::Load(d, panel.row_sum + v * kLanes);
+    row_sum[v] = hn::Load(d, panel.row_sum + v * kLanes<T>);
     saw_no_key[v] = hn::Eq(row_sum[v], hn::Zero(d));
     not_finite[v] = hn::Zero(d);
   }
   for (Index c = 0; c < v_head_dim; ++c) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      float* const place = panel.ot + (c * kVectors + v) * kLanes;
+      T* const place = panel.ot + (c * kVectors + v) * kLanes<T>;
       const auto out = hn::IfThenZeroElse(saw_no_key[v], hn::Div(hn::Mul(factors, hn::Load(d, place)), row_sum[v]));
       not_finite[v] = hn::Or(not_finite[v], hn::Sub(out, out));  // 0, or NaN
       hn::Store(out, d, place);
@@ -299,30 +313,34 @@ HWY_NOINLINE bool normalise(Panel& panel, Index v_head_dim, float factor) {
 }
 
 /// ot <- factor * ot.
-inline HWY_NOINLINE void scale_values(Panel& panel, Index v_head_dim, float factor) {
-  const F32 d;
-  for (Index n = 0; n < v_head_dim * panel.width; n += kLanes)
+template <class T>
+inline HWY_NOINLINE void scale_values(Panel<T>& panel, Index v_head_dim, T factor) {
+  const Tag<T> d;
+  for (Index n = 0; n < v_head_dim * panel.width; n += kLanes<T>)
     hn::Store(hn::Mul(hn::Set(d, factor), hn::Load(d, panel.ot + n)), d, panel.ot + n);
 }
 
 /// Whether all of lane i of ot is finite.
-inline bool is_finite(const Panel& panel, Index i, Index v_head_dim) {
+template <class T>
+inline bool is_finite(const Panel<T>& panel, Index i, Index v_head_dim) {
   for (Index c = 0; c < v_head_dim; ++c)
     if (!std::isfinite(panel.ot[c * panel.width + i])) return false;
   return true;
 }
 
 /// Natural-log log-sum-exp of lane i.
-inline float lane_lse(const Panel& panel, Index i) {
-  return static_cast<float>(kLn2 * panel.row_max[i] + std::log(static_cast<double>(panel.row_sum[i])));
+template <class T>
+inline T lane_lse(const Panel<T>& panel, Index i) {
+  return static_cast<T>(kLn2 * panel.row_max[i] + std::log(static_cast<double>(panel.row_sum[i])));
 }
 
 /// Entropy of lane i in nats, sum_j p_j (ln(row_sum) - ln(2) (t_j - row_max)) over the keys; never below 0 by rounding.
-inline float lane_entropy(const Panel& panel, Index i) {
+template <class T>
+inline T lane_entropy(const Panel<T>& panel, Index i) {
   if (panel.row_sum[i] == 0) return 0;
   const double sum = panel.row_sum[i];
   const double entropy = (panel.key_sum[i] * std::log(sum) - kLn2 * panel.moment[i]) / sum;
-  return entropy < 0 ? 0 : static_cast<float>(entropy);
+  return entropy < 0 ? 0 : static_cast<T>(entropy);
 }
 
 }  // namespace HWY_NAMESPACE

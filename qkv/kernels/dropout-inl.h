@@ -15,11 +15,9 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
-using U32 = hn::RebindToUnsigned<F32>;
-using VecU32 = hn::Vec<U32>;
-
-/// The 64-bit products of the lanes with `factor`.
-HWY_INLINE void multiply_wide(U32 d, VecU32 x, std::uint32_t factor, VecU32& low, VecU32& high) {
+/// The 64-bit products of the 32-bit lanes with `factor`.
+template <class U32, class V = hn::Vec<U32>>
+HWY_INLINE void multiply_wide(U32 d, V x, std::uint32_t factor, V& low, V& high) {
 #if HWY_TARGET == HWY_SCALAR
   const std::uint64_t product = std::uint64_t{hn::GetLane(x)} * factor;
   low = hn::Set(d, static_cast<std::uint32_t>(product));
@@ -35,11 +33,12 @@ HWY_INLINE void multiply_wide(U32 d, VecU32 x, std::uint32_t factor, VecU32& low
 }
 
 /// philox4x32<7> in every lane.
-HWY_INLINE void philox(U32 d, std::uint64_t seed, VecU32 (&counter)[4]) {
+template <class U32, class V = hn::Vec<U32>>
+HWY_INLINE void philox(U32 d, std::uint64_t seed, V (&counter)[4]) {
   auto key0 = static_cast<std::uint32_t>(seed), key1 = static_cast<std::uint32_t>(seed >> 32);
 #pragma GCC unroll 7
   for (int round = 0; round < 7; ++round) {
-    VecU32 low0, high0, low1, high1;
+    V low0, high0, low1, high1;
     multiply_wide(d, counter[0], kPhiloxMultiplier[0], low0, high0);
     multiply_wide(d, counter[2], kPhiloxMultiplier[1], low1, high1);
     counter[0] = hn::Xor(hn::Xor(high1, counter[1]), hn::Set(d, key0));
@@ -51,40 +50,54 @@ HWY_INLINE void philox(U32 d, std::uint64_t seed, VecU32 (&counter)[4]) {
   }
 }
 
+/// The lanes of a vector of T in whose place the 32-bit lanes of `bits` are below the threshold.
+template <class T, class V>
+HWY_INLINE hn::Mask<Tag<T>> is_below(V bits, std::uint32_t threshold) {
+  const Tag<T> d;
+  if constexpr (sizeof(T) == 4) {
+    const hn::RebindToUnsigned<Tag<T>> du;
+    return hn::RebindMask(d, hn::Lt(bits, hn::Set(du, threshold)));
+  } else {
+    const hn::RebindToUnsigned<Tag<T>> du;
+    const hn::RebindToSigned<Tag<T>> di;
+    return hn::RebindMask(d, hn::Lt(hn::BitCast(di, hn::PromoteTo(du, bits)), hn::Set(di, std::int64_t{threshold})));
+  }
+}
+
 /// Sets the dropped ones among the weights of a tile to 0. The others are scaled once, at the end: see keep_scale().
-template <int kVectors>
-HWY_NOINLINE void drop_weights(const Head& head, const Panel& panel, KeyRange tile, float* HWY_RESTRICT weights) {
+template <int kVectors, class T>
+HWY_NOINLINE void drop_weights(const Head<T>& head, const Panel<T>& panel, KeyRange tile, T* HWY_RESTRICT weights) {
   constexpr Index kKeysPerBlock = 8;  // 16 bits each of 128
-  const F32 d;
-  const U32 du;
+  const Tag<T> d;
+  const hn::Rebind<std::uint32_t, Tag<T>> du;
   const DropoutBits& dropout = *head.args.dropout;
-  const auto threshold = hn::Set(du, dropout.threshold);
   const auto set = [&](std::uint64_t x) { return hn::Set(du, static_cast<std::uint32_t>(x)); };
   const auto batch = set(dropout.batch_start + static_cast<std::uint64_t>(head.b));
   for (Index block = tile.begin / kKeysPerBlock; block * kKeysPerBlock < tile.end; ++block) {
     const Index first_key = block * kKeysPerBlock;
-    for (Index i = 0; i < kVectors * kLanes; i += kLanes) {
+    for (Index i = 0; i < kVectors * kLanes<T>; i += kLanes<T>) {
       const auto query = hn::Iota(du, static_cast<std::uint32_t>(panel.first_query + i));
-      VecU32 words[4] = {query, set(static_cast<std::uint64_t>(block)), set(static_cast<std::uint64_t>(head.h)), batch};
+      hn::Vec<decltype(du)> words[4] = {query, set(static_cast<std::uint64_t>(block)),
+                                        set(static_cast<std::uint64_t>(head.h)), batch};
       philox(du, dropout.seed, words);
 #pragma GCC unroll 8
       for (Index n = 0; n < kKeysPerBlock; ++n) {
         if (first_key + n < tile.begin || first_key + n >= tile.end) continue;
         const auto word = words[n / 2];
         const auto bits = n % 2 ? hn::ShiftRight<16>(word) : hn::And(word, hn::Set(du, 0xFFFF));
-        float* const place = weights + (first_key + n - tile.begin) * kVectors * kLanes + i;
-        const auto dropped = hn::RebindMask(d, hn::Lt(bits, threshold));
-        hn::Store(hn::IfThenZeroElse(dropped, hn::Load(d, place)), d, place);
+        T* const place = weights + (first_key + n - tile.begin) * kVectors * kLanes<T> + i;
+        hn::Store(hn::IfThenZeroElse(is_below<T>(bits, dropout.threshold), hn::Load(d, place)), d, place);
       }
     }
   }
 }
 
 /// What the weights that were not dropped are multiplied by.
-inline float keep_scale(const AttentionArgs<float>& args) {
+template <class T>
+inline T keep_scale(const AttentionArgs<T>& args) {
   constexpr std::uint32_t kAll = 65536;
   if (!args.dropout || args.dropout->threshold == kAll) return 1;
-  return static_cast<float>(kAll) / static_cast<float>(kAll - args.dropout->threshold);
+  return static_cast<T>(kAll) / static_cast<T>(kAll - args.dropout->threshold);
 }
 
 }  // namespace HWY_NAMESPACE

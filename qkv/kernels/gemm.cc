@@ -18,6 +18,9 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
+using F32 = Tag<float>;
+using VecF32 = Vec<float>;
+
 // One task packs its tokens into panels once (unless they are few, see kFewTokens), then walks the weights in blocks of rows, each block against every panel:
 //   for each block of weight rows (in L2)    for each panel (x^T in lanes)    y^T tile = W x^T -> bias, activation -> y
 constexpr Index kPanelsPerTask = 8;
@@ -30,14 +33,14 @@ Index block_rows(Index in_dim) {
 }
 
 LinearPlan plan(Index num_tokens, Index in_dim, Index out_dim) {
-  const Index panels = ceil_div(num_tokens, kMaxPanelWidth);
+  const Index panels = ceil_div(num_tokens, kMaxPanelWidth<float>);
   LinearPlan plan;
-  plan.tokens_per_task = std::min(panels, kPanelsPerTask) * kMaxPanelWidth;
+  plan.tokens_per_task = std::min(panels, kPanelsPerTask) * kMaxPanelWidth<float>;
   plan.outputs_per_task = std::min(out_dim, kOutputsPerTask);
   if (num_tokens == 0 || out_dim == 0) return plan;
   plan.num_tasks = ceil_div(num_tokens, plan.tokens_per_task) * ceil_div(out_dim, plan.outputs_per_task);
-  constexpr Index kLineFloats = 16;  // every worker's share begins on a cache line
-  plan.workspace_floats = round_up(plan.tokens_per_task * in_dim + block_rows(in_dim) * kMaxPanelWidth, kLineFloats);
+  plan.workspace_floats =
+      round_up(plan.tokens_per_task * in_dim + block_rows(in_dim) * kMaxPanelWidth<float>, kLineElements<float>);
   return plan;
 }
 
@@ -63,7 +66,7 @@ HWY_NOINLINE void finish(const LinearArgs& args, Index first_output, Index rows,
   const F32 d;
   for (Index r = 0; r < rows; ++r) {
     const auto bias = hn::Set(d, args.bias ? args.bias[first_output + r] : 0);
-    for (Index i = 0; i < width; i += kLanes) {
+    for (Index i = 0; i < width; i += kLanes<float>) {
       float* place = yt + r * width + i;
       hn::Store(activate(d, hn::Add(hn::Load(d, place), bias), args.activation), d, place);
     }
@@ -72,7 +75,7 @@ HWY_NOINLINE void finish(const LinearArgs& args, Index first_output, Index rows,
 
 // Up to this many tokens would leave most lanes of a panel empty; then the lanes run along in_dim instead, and what is left is reading the
 // weights once.
-constexpr Index kFewTokens = std::min<Index>(4, kLanes);
+constexpr Index kFewTokens = std::min<Index>(4, kLanes<float>);
 
 // yt[r][t] = w_r . x_t for rows r .. r+kRows-1 of the block and all kTokens tokens.
 template <int kRows, int kTokens>
@@ -86,7 +89,7 @@ HWY_INLINE void dot_rows(const LinearArgs& args, Index first_output, Index r, In
   for (auto& row : sums)
     for (auto& v : row) v = hn::Zero(d);
   Index c = 0;
-  for (; c + kLanes <= in_dim; c += kLanes) {
+  for (; c + kLanes<float> <= in_dim; c += kLanes<float>) {
     VecF32 tokens[kTokens];
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) tokens[t] = hn::LoadU(d, x[t] + c);
@@ -130,7 +133,8 @@ void few_token_outputs(const LinearArgs& args, Index first_output, Index rows, I
 }
 
 void few_tokens_task(const LinearArgs& args, Index output_begin, Index output_end, float* yt) {
-  const Index num_tokens = args.x.shape(0), width = round_up(num_tokens, kLanes), block = block_rows(args.x.shape(1));
+  const Index num_tokens = args.x.shape(0), width = round_up(num_tokens, kLanes<float>),
+              block = block_rows(args.x.shape(1));
   for (Index output = output_begin; output < output_end; output += block) {
     const Index rows = std::min(block, output_end - output);
     few_token_outputs(args, output, rows, width, yt);
@@ -143,7 +147,7 @@ void few_tokens_task(const LinearArgs& args, Index output_begin, Index output_en
 template <int kVectors>
 HWY_NOINLINE void panel_outputs(const LinearArgs& args, const float* panel, Index token, Index num_tokens,
                                 Index first_output, Index rows, float* yt) {
-  constexpr Index kWidth = kVectors * kLanes;
+  constexpr Index kWidth = kVectors * kLanes<float>;
   const auto& w = args.weight;
   multiply<kVectors, Left::kRows>(w.data() + first_output * w.stride(0), w.stride(0), rows, panel, w.shape(1), yt);
   if (args.bias || args.activation != Activation::kNone) finish(args, first_output, rows, kWidth, yt);
@@ -161,20 +165,21 @@ void task(const LinearArgs& args, const LinearPlan& plan, Index task_index, floa
   if (num_tokens <= kFewTokens) return few_tokens_task(args, output_begin, output_end, workspace);
   float* const panels = workspace;
   float* const yt = workspace + plan.tokens_per_task * in_dim;
-  const auto width_of = [&](Index tokens) { return std::min(round_up(tokens, kLanes), kMaxPanelWidth); };
-  for (Index token = token_begin; token < token_end; token += kMaxPanelWidth) {
-    const Index tokens = std::min(kMaxPanelWidth, token_end - token);
+  const auto width_of = [&](Index tokens) { return std::min(round_up(tokens, kLanes<float>), kMaxPanelWidth<float>); };
+  for (Index token = token_begin; token < token_end; token += kMaxPanelWidth<float>) {
+    const Index tokens = std::min(kMaxPanelWidth<float>, token_end - token);
     pack_panel(args.x.data() + token * args.x.stride(0), args.x.stride(0), tokens, in_dim, 1.0f,
                panels + (token - token_begin) * in_dim, width_of(tokens));
   }
   const Index block = block_rows(in_dim);
   for (Index output = output_begin; output < output_end; output += block) {
     const Index rows = std::min(block, output_end - output);
-    for (Index token = token_begin; token < token_end; token += kMaxPanelWidth) {
-      const Index tokens = std::min(kMaxPanelWidth, token_end - token);
+    for (Index token = token_begin; token < token_end; token += kMaxPanelWidth<float>) {
+      const Index tokens = std::min(kMaxPanelWidth<float>, token_end - token);
       const float* panel = panels + (token - token_begin) * in_dim;
-      with_vectors(width_of(tokens),
-                   [&]<int kVectors>() { panel_outputs<kVectors>(args, panel, token, tokens, output, rows, yt); });
+      with_vectors<float>(width_of(tokens), [&]<int kVectors>() {
+        panel_outputs<kVectors>(args, panel, token, tokens, output, rows, yt);
+      });
     }
   }
 }

@@ -1,4 +1,4 @@
-// The vector type that every kernel works with.
+// The vectors that every kernel works with: as wide as the SIMD target has them, of float or of double.
 
 #if defined(QKV_KERNELS_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_LANES_INL_H_
@@ -15,9 +15,16 @@ namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using F32 = hn::ScalableTag<float>;
-using VecF32 = hn::Vec<F32>;
-constexpr Index kLanes = hn::MaxLanes(F32());
+template <class T>
+using Tag = hn::ScalableTag<T>;
+template <class T>
+using Vec = hn::Vec<Tag<T>>;
+template <class T>
+constexpr Index kLanes = hn::MaxLanes(Tag<T>());
+
+/// Elements of a cache line.
+template <class T>
+constexpr Index kLineElements = 64 / Index{sizeof(T)};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace qkv::kernels

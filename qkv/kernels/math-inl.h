@@ -1,5 +1,4 @@
-// Elementary functions on vectors of float. Coefficients: tools/fit_polynomials.py (tanh, erf) and docs/kernels.md
-// (exp2).
+// Elementary functions on vectors of float and of double (erf: float). Coefficients: tools/fit_polynomials.py.
 
 #if defined(QKV_KERNELS_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_MATH_INL_H_
@@ -7,6 +6,8 @@
 #else
 #define QKV_KERNELS_MATH_INL_H_
 #endif
+
+#include <iterator>
 
 #include "hwy/highway.h"
 #include "qkv/kernels/lanes-inl.h"
@@ -37,45 +38,89 @@ HWY_INLINE V min_keep_nan(D, V bound, V v) {
 
 /// Horner's rule, coefficients in ascending order.
 template <class D, int kTerms>
-HWY_INLINE hn::Vec<D> polynomial(D d, hn::Vec<D> x, const float (&coefficients)[kTerms]) {
+HWY_INLINE hn::Vec<D> polynomial(D d, hn::Vec<D> x, const hn::TFromD<D> (&coefficients)[kTerms]) {
   auto sum = hn::Set(d, coefficients[kTerms - 1]);
 #pragma GCC unroll 16
   for (int n = kTerms - 2; n >= 0; --n) sum = hn::MulAdd(sum, x, hn::Set(d, coefficients[n]));
   return sum;
 }
 
+/// What exp2_or_zero() and tanh() need to know of a type.
+template <class T>
+struct MathConstants;
+
+template <>
+struct MathConstants<float> {
+  static constexpr int kMantissaBits = 23, kExponentBias = 127;
+  static constexpr float kRounder = 0x1.8p23f;
+  static constexpr float kExp2[] = {
+      1, 0x1.62e430p-1f, 0x1.ebfbdap-3f, 0x1.c6aed4p-5f, 0x1.3b2dbcp-7f, 0x1.5f456ap-10f, 0x1.41d334p-13f};
+  static constexpr float kTanhSaturated = 10.0f;  // tanh is 1 in float from 9.02 on
+  /// tanh(x) / x - 1 = numerator(x^2) / denominator(x^2) for small |x|
+  static constexpr float kTanhNumerator[] = {
+      0, -0x1.555526p-2f, 0x1.1105cep-3f, -0x1.b81dfap-5f, 0x1.518fe0p-6f, -0x1.73bf84p-8f};
+  static constexpr float kTanhDenominator[] = {1};  // none
+};
+
+template <>
+struct MathConstants<double> {
+  static constexpr int kMantissaBits = 52, kExponentBias = 1023;
+  static constexpr double kRounder = 0x1.8p52;
+  static constexpr double kExp2[] = {1,
+                                     0x1.62e42fefa39efp-1,
+                                     0x1.ebfbdff82c598p-3,
+                                     0x1.c6b08d704a0c2p-5,
+                                     0x1.3b2ab6fba1ddap-7,
+                                     0x1.5d87fe78a5276p-10,
+                                     0x1.430913096fd9fp-13,
+                                     0x1.ffcbfc670dcd4p-17,
+                                     0x1.62bfd47773353p-20,
+                                     0x1.b524fae627834p-24,
+                                     0x1.e6063f7217bc6p-28,
+                                     0x1.e9d3fe3952179p-32};
+  static constexpr double kTanhSaturated = 20.0;  // tanh is 1 in double from 19.1 on
+  /// Lambert's continued fraction x / (1 + x^2 / (3 + x^2 / (5 + ...))), cut after 15: off by 6e-18.
+  static constexpr double kTanhNumerator[] = {0, -675675, -45045, -594, -1};
+  static constexpr double kTanhDenominator[] = {2027025, 945945, 51975, 630, 1};
+};
+
 /// Below this exp2_or_zero is an exact 0.
-constexpr float kLowestExponent = -127.0f;
+template <class T>
+constexpr T kLowestExponent = -MathConstants<T>::kExponentBias;
 
 /// 2^t for t <= 127: error below 1 ulp (1.2 on targets without FMA), exactly 0 for t < -126.5 (-inf included) and
-/// exactly 1 at 0; NaN stays NaN. 2^t = 2^n 2^f with n the nearest integer and |f| <= 1/2. Adding 1.5 * 2^23 rounds to
-/// an integer and leaves it in the low bits. The polynomial's first coefficient is 1, and at n = -127 the exponent bits
-/// of 2^n are those of 0. Degree 6 costs 0.7 % of a forward call at head_dim 64 over degree 5, whose error is 2.8 ulp.
+/// exactly 1 at 0; NaN stays NaN. In double the same with 1023 for 127. 2^t = 2^n 2^f with n the nearest integer and |f| <= 1/2. Adding
+/// 1.5 * 2^23 (2^52) rounds to an integer and leaves it in the low bits. The polynomial's first coefficient is 1, and at n = -127 the
+/// exponent bits of 2^n are those of 0. Degree 6 costs 0.7 % of a forward call at head_dim 64 over degree 5, whose error is 2.8 ulp.
 template <class D>
 HWY_INLINE hn::Vec<D> exp2_or_zero(D d, hn::Vec<D> t) {
-  constexpr float kPolynomial[] = {
-      1, 0x1.62e430p-1f, 0x1.ebfbdap-3f, 0x1.c6aed4p-5f, 0x1.3b2dbcp-7f, 0x1.5f456ap-10f, 0x1.41d334p-13f};
+  using Constants = MathConstants<hn::TFromD<D>>;
   const hn::RebindToSigned<D> di;
-  const auto magic = hn::Set(d, 0x1.8p23f);
-  t = max_keep_nan(d, hn::Set(d, kLowestExponent), t);
-  const auto shifted = hn::Add(t, magic);
-  const auto f = hn::Sub(t, hn::Sub(shifted, magic));
-  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127))));
-  return hn::Mul(polynomial(d, f, kPolynomial), power);  // a product, so that NaN stays NaN whatever its payload
+  const auto rounder = hn::Set(d, Constants::kRounder);
+  t = max_keep_nan(d, hn::Set(d, kLowestExponent<hn::TFromD<D>>), t);
+  const auto shifted = hn::Add(t, rounder);
+  const auto f = hn::Sub(t, hn::Sub(shifted, rounder));
+  const auto exponent = hn::Add(hn::BitCast(di, shifted), hn::Set(di, Constants::kExponentBias));
+  const auto power = hn::BitCast(d, hn::ShiftLeft<Constants::kMantissaBits>(exponent));
+  return hn::Mul(polynomial(d, f, Constants::kExp2), power);  // a product, so that NaN stays NaN whatever its payload
 }
 
-/// tanh(x), relative error below 3 ulp.
+/// tanh(x), relative error below 3 ulp. The 1 of tanh(x) / x is added as x itself: as part of the fraction its roundings cost 3.2 ulp in double.
 template <class D>
 HWY_INLINE hn::Vec<D> tanh(D d, hn::Vec<D> x) {
-  constexpr float kTwoLog2E = 2.885390082f;
-  constexpr float kSmall = 0.625f;     // below: odd polynomial, as 1 - 2/(e^2x + 1) cancels
-  constexpr float kSaturated = 10.0f;  // tanh is 1 in float from 9.02 on
-  constexpr float kPolynomial[] = {
-      1, -0x1.555526p-2f, 0x1.1105cep-3f, -0x1.b81dfap-5f, 0x1.518fe0p-6f, -0x1.73bf84p-8f};
-  const auto one = hn::Set(d, 1.0f), magnitude = hn::Abs(x);
-  const auto power = exp2_or_zero(d, hn::Mul(hn::Set(d, kTwoLog2E), hn::Min(magnitude, hn::Set(d, kSaturated))));
-  const auto large = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(power, one)));
-  const auto small = hn::Mul(x, polynomial(d, hn::Mul(x, x), kPolynomial));
+  using T = hn::TFromD<D>;
+  using Constants = MathConstants<T>;
+  constexpr auto kTwoLog2E = static_cast<T>(2.885390081777926815);
+  constexpr auto kSmall = static_cast<T>(0.625);  // below: a fraction or polynomial, as 1 - 2/(e^2x + 1) cancels
+  const auto one = hn::Set(d, T{1}), magnitude = hn::Abs(x);
+  const auto saturated = hn::Set(d, Constants::kTanhSaturated);
+  const auto power = exp2_or_zero(d, hn::Mul(hn::Set(d, kTwoLog2E), hn::Min(magnitude, saturated)));
+  const auto large = hn::Sub(one, hn::Div(hn::Set(d, T{2}), hn::Add(power, one)));
+  const auto square = hn::Mul(x, x);
+  auto change = polynomial(d, square, Constants::kTanhNumerator);
+  if constexpr (std::size(Constants::kTanhDenominator) > 1)
+    change = hn::Div(change, polynomial(d, square, Constants::kTanhDenominator));
+  const auto small = hn::MulAdd(x, change, x);
   const auto result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, kSmall)), small, hn::CopySign(large, x));
   return hn::IfThenElse(hn::Eq(x, x), result, x);
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "qkv/kernels/attention_args.h"
@@ -20,7 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
-constexpr float kLog2E = 1.44269504089f;
+template <class T>
+constexpr T kLog2E = static_cast<T>(1.442695040888963407);
 constexpr double kLn2 = 0.693147180559945309;
 
 /// Keys in a tile: a 96 x 24 tile of scores is 9 KiB, and beside the panel's Q^T (6 KiB at head_dim 64) it leaves half
@@ -28,16 +30,20 @@ constexpr double kLn2 = 0.693147180559945309;
 /// four at 128.
 constexpr Index kKeyTile = 96;
 
-constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+template <class T>
+constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 
-/// Masks of a tile are kept as bits, a word for 32 keys.
+/// Masks of a tile are kept as bits, 32 keys to a word. A word is as wide as an element, whose lane it shares: that of a double is half empty.
 constexpr Index kWordBits = 32, kWordsPerTile = kKeyTile / kWordBits;
+template <class T>
+using MaskWord = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
 /// What a panel sees of a tile of keys.
+template <class T>
 struct Visibility {
   bool any = true;  ///< some query sees some key; if not, the tile is skipped
   bool all = true;  ///< every query sees every key: nothing to mask, and no words are filled in
-  HWY_ALIGN std::uint32_t words[kWordsPerTile][kMaxPanelWidth];  ///< bit j % 32 of words[j / 32][lane]: sees key j
+  HWY_ALIGN MaskWord<T> words[kWordsPerTile][kMaxPanelWidth<T>];  ///< bit j % 32 of words[j / 32][lane]: sees key j
 };
 
 /// The least and the largest of some document ids; none yet if least > largest.
@@ -51,64 +57,69 @@ struct IdSpan {
 };
 
 /// One head of one batch entry: where its keys and values lie.
+template <class T>
 struct Head {
-  const AttentionArgs<float>& args;
+  const AttentionArgs<T>& args;
   Index b, h;
 
-  const float* key(Index j) const { return &args.k(b, h / args.group_size(), j, 0); }
-  const float* value(Index j) const { return &args.v(b, h / args.group_size(), j, 0); }
-  const float* query(Index i) const { return &args.q(b, h, i, 0); }
+  const T* key(Index j) const { return &args.k(b, h / args.group_size(), j, 0); }
+  const T* value(Index j) const { return &args.v(b, h / args.group_size(), j, 0); }
+  const T* query(Index i) const { return &args.q(b, h, i, 0); }
 };
 
 /// What a raw score is multiplied by to get t, its value in log2 units: scale * log2(e), or scale / softcap where a cap
 /// follows.
-inline float score_factor(const AttentionArgs<float>& args) {
-  return args.softcap ? args.scale / *args.softcap : args.scale * kLog2E;
+template <class T>
+inline T score_factor(const AttentionArgs<T>& args) {
+  return args.softcap ? args.scale / *args.softcap : args.scale * kLog2E<T>;
 }
 
 /// Up to kMaxPanelWidth queries of one head. Lanes past the last query repeat its place with q = 0; their results go
 /// nowhere.
+template <class T>
 struct Panel {
   Index first_query = 0, num_queries = 0;
   Index width = 0;  ///< lanes: num_queries rounded up to whole vectors
   PanelRange range;
-  KeyRange lane_range[kMaxPanelWidth];
-  Index position[kMaxPanelWidth];  ///< of each lane's query among the keys
-  IdSpan documents;                ///< of the queries
+  Index key_begin[kMaxPanelWidth<T>], key_end[kMaxPanelWidth<T>];  ///< of each lane's query: keys in its range
+  Index position[kMaxPanelWidth<T>];                               ///< of each lane's query among the keys
+  IdSpan documents;                                                ///< of the queries
 
-  float* qt = nullptr;       ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
-  float* ot = nullptr;       ///< [v_head_dim, width]
-  float* row_max = nullptr;  ///< [width]
-  float* row_sum = nullptr;  ///< [width]
-  float* moment = nullptr;   ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
-  float* key_sum = nullptr;  ///< [width]: row_sum without the sink, known once all keys are folded
+  T* qt = nullptr;       ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
+  T* ot = nullptr;       ///< [v_head_dim, width]
+  T* row_max = nullptr;  ///< [width]
+  T* row_sum = nullptr;  ///< [width]
+  T* moment = nullptr;   ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
+  T* key_sum = nullptr;  ///< [width]: row_sum without the sink, known once all keys are folded
 
-  float* hidden = nullptr;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
-  float* exp_hidden = nullptr;  ///< [hidden_dim, width]: e^(2a)
-  float* wildness = nullptr;    ///< [width]: 0 where no e^(2a) of the lane is anywhere near overflow, else 1
-  bool is_tame = true;          ///< whether wildness is 0 throughout
+  T* hidden = nullptr;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
+  T* exp_hidden = nullptr;  ///< [hidden_dim, width]: e^(2a)
+  T* wildness = nullptr;    ///< [width]: 0 where no e^(2a) of the lane is anywhere near overflow, else 1
+  bool is_tame = true;      ///< whether wildness is 0 throughout
 };
 
 /// What is to be known of a tile of keys, computed once for all panels of a task.
+template <class T>
 struct KeyFeatures {
   Index first_key = 0;
-  IdSpan documents;            ///< of the keys
-  float* unit_keys = nullptr;  ///< [kKeyTile, head_dim]: k / |k|. Cosine scoring only
-  float* w_k = nullptr;  ///< [panels, k_head_dim, kMaxPanelWidth]: w_k^T in panels, of the whole task. Additive only,
-                         ///< as all below
-  float* hidden = nullptr;      ///< [panels, kKeyTile, kMaxPanelWidth]: b = w_k k
-  float* exp_hidden = nullptr;  ///< the same shape: e^(2b)
+  IdSpan documents;        ///< of the keys
+  T* unit_keys = nullptr;  ///< [kKeyTile, head_dim]: k / |k|. Cosine scoring only
+  T* w_k = nullptr;        ///< [panels, k_head_dim, kMaxPanelWidth]: w_k^T in panels, of the whole task. Additive only,
+                           ///< as all below
+  T* hidden = nullptr;     ///< [panels, kKeyTile, kMaxPanelWidth]: b = w_k k
+  T* exp_hidden = nullptr;      ///< the same shape: e^(2b)
   bool is_tame[kKeyTile] = {};  ///< no e^(2b) of the key is anywhere near overflow
 };
 
 /// Scratch that all panels of a worker share.
+template <class T>
 struct TileScratch {
-  float* scores = nullptr;  ///< [kKeyTile, width]: t, then 2^(t - row_max)
-  float* bias = nullptr;    ///< [kKeyTile, width]: attn_bias
-  float* values = nullptr;  ///< [kKeyTile, v_head_dim]: a copy of V without its NaN and Inf
-  KeyFeatures keys;
-  Visibility visibility;
-  NextTile next;
+  T* scores = nullptr;  ///< [kKeyTile, width]: t, then 2^(t - row_max)
+  T* bias = nullptr;    ///< [kKeyTile, width]: attn_bias
+  T* values = nullptr;  ///< [kKeyTile, v_head_dim]: a copy of V without its NaN and Inf
+  KeyFeatures<T> keys;
+  Visibility<T> visibility;
+  NextTile<T> next;
 };
 
 }  // namespace HWY_NAMESPACE

@@ -27,22 +27,23 @@ namespace HWY_NAMESPACE {
 
 /// A panel is at most this many vectors wide: with 3 vectors and kTileRows rows the tile just fills the registers.
 constexpr int kMaxVectors = 3;
-constexpr Index kMaxPanelWidth = kMaxVectors * kLanes;
+template <class T>
+constexpr Index kMaxPanelWidth = kMaxVectors* kLanes<T>;
 
 /// Rows of the main tile for a panel of kVectors vectors. 12 accumulators + 3 panel vectors + 1 broadcast = the 16
 /// registers of SSE4 and AVX2; 24 + 3 + 1 of the 32 of AVX-512 and NEON. Narrower panels take more rows, so that enough
 /// independent chains remain to hide the latency of the FMA (4 cycles x 2 a cycle = 8 chains).
 template <int kVectors>
 constexpr int tile_rows() {
-  constexpr bool kHas32Registers = HWY_ARCH_ARM || kLanes == 16;
+  constexpr bool kHas32Registers = HWY_ARCH_ARM || kLanes<float> == 16;
   constexpr int kRows[2][3] = {{12, 6, 4}, {16, 12, 8}};
   return kRows[kHas32Registers][kVectors - 1];
 }
 
 /// Calls step<kVectors>() for a panel of `width` lanes.
-template <class Step>
+template <class T, class Step>
 HWY_INLINE void with_vectors(Index width, const Step& step) {
-  switch (width / kLanes) {
+  switch (width / kLanes<T>) {
     case 3:
       return step.template operator()<3>();
     case 2:
@@ -56,19 +57,19 @@ enum class Left { kRows, kColumns };
 
 /// Keys and values of the next tile, which a panel fetches into L2 while it works on this one, a few lines for each row of scores. The panels
 /// of a task share the lines of a row: panel `first` of `step` takes every step-th.
+template <class T>
 struct NextTile {
-  const float *k = nullptr, *v = nullptr;
+  const T *k = nullptr, *v = nullptr;
   Index k_stride = 0, v_stride = 0, num_rows = 0;
   Index k_lines = 0, num_lines = 0;  ///< cache lines of a row of K, and of K and V
   Index first = 0, step = 1;
 
   HWY_INLINE void fetch(Index row) const {
-    constexpr Index kLineFloats = 16;
     if (row >= num_rows) return;
     for (Index line = first; line < num_lines; line += step) {
       const bool is_key = line < k_lines;
-      const float* const rows = is_key ? k + row * k_stride : v + row * v_stride;
-      __builtin_prefetch(rows + (is_key ? line : line - k_lines) * kLineFloats, 0, 2);
+      const T* const rows = is_key ? k + row * k_stride : v + row * v_stride;
+      __builtin_prefetch(rows + (is_key ? line : line - k_lines) * kLineElements<T>, 0, 2);
     }
   }
 };
@@ -76,36 +77,37 @@ struct NextTile {
 /// What becomes of the sums of a tile: here they are stored. A finish is called with the accumulators still in registers, for rows
 /// first .. first+kRows-1; `partial`, where it is not null, holds sums [num_rows, width] that are added first, so that partial = out adds
 /// to what is there, and `next` is what to fetch meanwhile.
-template <int kVectors>
+template <class T, int kVectors>
 struct StoreSums {
-  float* out;
-  const float* partial = nullptr;
-  NextTile next = {};
+  T* out;
+  const T* partial = nullptr;
+  NextTile<T> next = {};
 
   template <int kRows>
-  HWY_INLINE void operator()(Index first, const VecF32 (&sums)[kRows][kVectors]) const {
+  HWY_INLINE void operator()(Index first, const Vec<T> (&sums)[kRows][kVectors]) const {
     for (Index r = first; r < first + kRows; ++r) next.fetch(r);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) hn::Store(sums[r][v], F32(), out + ((first + r) * kVectors + v) * kLanes);
+      for (int v = 0; v < kVectors; ++v)
+        hn::Store(sums[r][v], Tag<T>(), out + ((first + r) * kVectors + v) * kLanes<T>);
     }
   }
 };
 
-template <int kRows, int kVectors, Left kLeft, class Finish>
-HWY_INLINE void tile(const float* HWY_RESTRICT left, Index stride, const float* HWY_RESTRICT panel, Index depth,
-                     Index first, Finish& finish) {
-  constexpr Index kWidth = kVectors * kLanes;
-  const F32 d;
-  VecF32 sums[kRows][kVectors];
+template <int kRows, int kVectors, Left kLeft, class T, class Finish>
+HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_RESTRICT panel, Index depth, Index first,
+                     Finish& finish) {
+  constexpr Index kWidth = kVectors * kLanes<T>;
+  const Tag<T> d;
+  Vec<T> sums[kRows][kVectors];
   for (auto& row : sums)
     for (auto& v : row) v = hn::Zero(d);
 #pragma GCC unroll 4
   for (Index t = 0; t < depth; ++t) {
-    VecF32 lanes[kVectors];
+    Vec<T> lanes[kVectors];
 #pragma GCC unroll 4
-    for (int n = 0; n < kVectors; ++n) lanes[n] = hn::Load(d, panel + t * kWidth + n * kLanes);
+    for (int n = 0; n < kVectors; ++n) lanes[n] = hn::Load(d, panel + t * kWidth + n * kLanes<T>);
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
       const auto scalar = hn::Set(d, kLeft == Left::kRows ? left[r * stride + t] : left[t * stride + r]);
@@ -120,16 +122,16 @@ HWY_INLINE void tile(const float* HWY_RESTRICT left, Index stride, const float* 
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int n = 0; n < kVectors; ++n)
-        sums[r][n] = hn::Add(hn::Load(d, finish.partial + (first + r) * kWidth + n * kLanes), sums[r][n]);
+        sums[r][n] = hn::Add(hn::Load(d, finish.partial + (first + r) * kWidth + n * kLanes<T>), sums[r][n]);
     }
   }
   finish(first, sums);
 }
 
 /// Rows first .. num_rows-1 of `left`: full tiles, then what is left over in tiles of half, a quarter, ... as many rows.
-template <int kRows, int kVectors, Left kLeft, class Finish>
-HWY_NOINLINE void contract_rows(const float* HWY_RESTRICT left, Index stride, Index first, Index num_rows,
-                                const float* HWY_RESTRICT panel, Index depth, Finish& finish) {
+template <int kRows, int kVectors, Left kLeft, class T, class Finish>
+HWY_NOINLINE void contract_rows(const T* HWY_RESTRICT left, Index stride, Index first, Index num_rows,
+                                const T* HWY_RESTRICT panel, Index depth, Finish& finish) {
   const Index row_step = kLeft == Left::kRows ? stride : 1;
   Index r = first;
   for (; r + kRows <= num_rows; r += kRows)
@@ -141,35 +143,35 @@ HWY_NOINLINE void contract_rows(const float* HWY_RESTRICT left, Index stride, In
 
 /// left * panel[depth][width], [num_rows][width], handed to `finish` tile by tile, for a panel of kVectors vectors. Long depths are cut, for
 /// the two-level sum and so that the slice of the panel stays in L1; finish.out holds what was summed so far.
-template <int kVectors, Left kLeft, class Finish>
-HWY_INLINE void contract(const float* HWY_RESTRICT left, Index stride, Index num_rows, const float* HWY_RESTRICT panel,
+template <int kVectors, Left kLeft, class T, class Finish>
+HWY_INLINE void contract(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
                          Index depth, Finish& finish) {
   constexpr int kRows = tile_rows<kVectors>();
   constexpr Index kDepth = 128;  // 12 KiB of panel on AVX2
   Index t = 0;
   for (; t + kDepth < depth; t += kDepth) {
-    StoreSums<kVectors> store{finish.out, t == 0 ? finish.partial : finish.out};
+    StoreSums<T, kVectors> store{finish.out, t == 0 ? finish.partial : finish.out};
     contract_rows<kRows, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, 0, num_rows,
-                                          panel + t * kVectors * kLanes, kDepth, store);
+                                          panel + t * kVectors * kLanes<T>, kDepth, store);
   }
   if (t > 0) finish.partial = finish.out;
   contract_rows<kRows, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, 0, num_rows,
-                                        panel + t * kVectors * kLanes, depth - t, finish);
+                                        panel + t * kVectors * kLanes<T>, depth - t, finish);
 }
 
 /// out = left * panel.
-template <int kVectors, Left kLeft>
-HWY_INLINE void multiply(const float* HWY_RESTRICT left, Index stride, Index num_rows, const float* HWY_RESTRICT panel,
-                         Index depth, float* HWY_RESTRICT out) {
-  StoreSums<kVectors> finish{out};
+template <int kVectors, Left kLeft, class T>
+HWY_INLINE void multiply(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
+                         Index depth, T* HWY_RESTRICT out) {
+  StoreSums<T, kVectors> finish{out};
   contract<kVectors, kLeft>(left, stride, num_rows, panel, depth, finish);
 }
 
 /// out += left * panel.
-template <int kVectors, Left kLeft>
-HWY_INLINE void multiply_add(const float* HWY_RESTRICT left, Index stride, Index num_rows,
-                             const float* HWY_RESTRICT panel, Index depth, float* out) {
-  StoreSums<kVectors> finish{out, out};
+template <int kVectors, Left kLeft, class T>
+HWY_INLINE void multiply_add(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
+                             Index depth, T* out) {
+  StoreSums<T, kVectors> finish{out, out};
   contract<kVectors, kLeft>(left, stride, num_rows, panel, depth, finish);
 }
 

@@ -20,14 +20,14 @@ namespace HWY_NAMESPACE {
 
 #if HWY_TARGET != HWY_SCALAR  // one lane needs no transposing
 
-/// float lanes per 128-bit block: the unit in which vectors can be transposed on every target.
-constexpr int kBlock = 4;
+/// Lanes of a 128-bit block: the unit in which vectors can be transposed on every target.
+template <class T>
+constexpr int kBlock = 16 / sizeof(T);
 
-/// A vector whose block b holds p[(first + 4b) * stride .. +4), for first = 0: four consecutive columns of every fourth
-/// row.
+/// A vector whose block b holds kBlock elements from p[b * kBlock * stride] on: as many columns of every kBlock-th row.
 template <class D>
-HWY_INLINE hn::Vec<D> load_blocks(D d, const float* HWY_RESTRICT p, Index stride) {
-  if constexpr (hn::MaxLanes(D()) <= kBlock) {
+HWY_INLINE hn::Vec<D> load_blocks(D d, const hn::TFromD<D>* HWY_RESTRICT p, Index stride) {
+  if constexpr (hn::MaxLanes(D()) <= kBlock<hn::TFromD<D>>) {
     return hn::LoadU(d, p);
   } else {
     const hn::Half<D> half;
@@ -37,8 +37,8 @@ HWY_INLINE hn::Vec<D> load_blocks(D d, const float* HWY_RESTRICT p, Index stride
 }
 
 template <class D>
-HWY_INLINE void store_blocks(D d, hn::Vec<D> v, float* HWY_RESTRICT p, Index stride) {
-  if constexpr (hn::MaxLanes(D()) <= kBlock) {
+HWY_INLINE void store_blocks(D d, hn::Vec<D> v, hn::TFromD<D>* HWY_RESTRICT p, Index stride) {
+  if constexpr (hn::MaxLanes(D()) <= kBlock<hn::TFromD<D>>) {
     hn::StoreU(v, d, p);
   } else {
     const hn::Half<D> half;
@@ -48,9 +48,10 @@ HWY_INLINE void store_blocks(D d, hn::Vec<D> v, float* HWY_RESTRICT p, Index str
   }
 }
 
-/// Transposes the 4 x 4 matrix that block b of v[0..3] forms, for every b.
+/// Transposes the square matrix that the blocks b of all v form, for every b.
+/// @{
 template <class D>
-HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[kBlock]) {
+HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[4]) {
   const hn::RepartitionToWide<decltype(d)> wide;
   const auto lower01 = hn::BitCast(wide, hn::InterleaveLower(d, v[0], v[1]));
   const auto upper01 = hn::BitCast(wide, hn::InterleaveUpper(d, v[0], v[1]));
@@ -61,46 +62,55 @@ HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[kBlock]) {
   v[2] = hn::BitCast(d, hn::InterleaveLower(wide, upper01, upper23));
   v[3] = hn::BitCast(d, hn::InterleaveUpper(wide, upper01, upper23));
 }
+template <class D>
+HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[2]) {
+  const auto lower = hn::InterleaveLower(d, v[0], v[1]);
+  v[1] = hn::InterleaveUpper(d, v[0], v[1]);
+  v[0] = lower;
+}
+/// @}
 
 #endif  // HWY_TARGET != HWY_SCALAR
 
 /// panel[c * width + i] = factor * rows[i * stride + c] for i < num_rows, c < cols. Lanes from num_rows on become 0.
-inline HWY_NOINLINE void pack_panel(const float* HWY_RESTRICT rows, Index stride, Index num_rows, Index cols,
-                                    float factor, float* HWY_RESTRICT panel, Index width) {
-  for (Index i = 0; i < width; i += kLanes) {
+template <class T>
+inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, Index num_rows, Index cols, T factor,
+                                    T* HWY_RESTRICT panel, Index width) {
+  for (Index i = 0; i < width; i += kLanes<T>) {
     Index c = 0;
 #if HWY_TARGET != HWY_SCALAR
-    const F32 d;
+    const Tag<T> d;
     const auto factors = hn::Set(d, factor);
-    for (; i + kLanes <= num_rows && c + kBlock <= cols; c += kBlock) {
-      VecF32 v[kBlock];
-      for (Index r = 0; r < kBlock; ++r) v[r] = load_blocks(d, rows + (i + r) * stride + c, stride);
+    for (; i + kLanes<T> <= num_rows && c + kBlock<T> <= cols; c += kBlock<T>) {
+      Vec<T> v[kBlock<T>];
+      for (Index r = 0; r < kBlock<T>; ++r) v[r] = load_blocks(d, rows + (i + r) * stride + c, stride);
       transpose_blocks(d, v);
-      for (Index r = 0; r < kBlock; ++r) hn::Store(hn::Mul(v[r], factors), d, panel + (c + r) * width + i);
+      for (Index r = 0; r < kBlock<T>; ++r) hn::Store(hn::Mul(v[r], factors), d, panel + (c + r) * width + i);
     }
 #endif
     for (; c < cols; ++c)
-      for (Index lane = i; lane < i + kLanes; ++lane)
+      for (Index lane = i; lane < i + kLanes<T>; ++lane)
         panel[c * width + lane] = lane < num_rows ? factor * rows[lane * stride + c] : 0;
   }
 }
 
 /// rows[i * stride + c] = panel[c * width + i] for i < num_rows, c < cols.
-inline HWY_NOINLINE void unpack_panel(const float* HWY_RESTRICT panel, Index width, Index num_rows, Index cols,
-                                      float* HWY_RESTRICT rows, Index stride) {
-  for (Index i = 0; i < num_rows; i += kLanes) {
+template <class T>
+inline HWY_NOINLINE void unpack_panel(const T* HWY_RESTRICT panel, Index width, Index num_rows, Index cols,
+                                      T* HWY_RESTRICT rows, Index stride) {
+  for (Index i = 0; i < num_rows; i += kLanes<T>) {
     Index c = 0;
 #if HWY_TARGET != HWY_SCALAR
-    const F32 d;
-    for (; i + kLanes <= num_rows && c + kBlock <= cols; c += kBlock) {
-      VecF32 v[kBlock];
-      for (Index r = 0; r < kBlock; ++r) v[r] = hn::Load(d, panel + (c + r) * width + i);
+    const Tag<T> d;
+    for (; i + kLanes<T> <= num_rows && c + kBlock<T> <= cols; c += kBlock<T>) {
+      Vec<T> v[kBlock<T>];
+      for (Index r = 0; r < kBlock<T>; ++r) v[r] = hn::Load(d, panel + (c + r) * width + i);
       transpose_blocks(d, v);
-      for (Index r = 0; r < kBlock; ++r) store_blocks(d, v[r], rows + (i + r) * stride + c, stride);
+      for (Index r = 0; r < kBlock<T>; ++r) store_blocks(d, v[r], rows + (i + r) * stride + c, stride);
     }
 #endif
     for (; c < cols; ++c)
-      for (Index lane = i; lane < std::min(i + kLanes, num_rows); ++lane)
+      for (Index lane = i; lane < std::min(i + kLanes<T>, num_rows); ++lane)
         rows[lane * stride + c] = panel[c * width + lane];
   }
 }

@@ -47,7 +47,9 @@ inline void pack_flags(const bool* HWY_RESTRICT flags, Index stride, Index count
   for (; j < count; ++j) words[j / kWordBits] |= static_cast<std::uint32_t>(flags[j * stride]) << (j % kWordBits);
 }
 
-inline HWY_NOINLINE void restrict_to_keep(const Head& head, const Panel& panel, KeyRange tile, Visibility& visibility) {
+template <class T>
+inline HWY_NOINLINE void restrict_to_keep(const Head<T>& head, const Panel<T>& panel, KeyRange tile,
+                                          Visibility<T>& visibility) {
   const auto& keep = *head.args.keep;
   std::uint32_t words[kWordsPerTile];
   for (Index i = 0; i < panel.num_queries; ++i) {
@@ -60,8 +62,9 @@ inline HWY_NOINLINE void restrict_to_keep(const Head& head, const Panel& panel, 
   }
 }
 
-inline HWY_NOINLINE void restrict_to_documents(const Head& head, const Panel& panel, KeyRange tile,
-                                               Visibility& visibility) {
+template <class T>
+inline HWY_NOINLINE void restrict_to_documents(const Head<T>& head, const Panel<T>& panel, KeyRange tile,
+                                               Visibility<T>& visibility) {
   const auto& [q_ids, k_ids] = *head.args.documents;
   for (Index i = 0; i < panel.num_queries; ++i) {
     const Index id = q_ids(head.b, panel.first_query + i);
@@ -75,8 +78,9 @@ inline HWY_NOINLINE void restrict_to_documents(const Head& head, const Panel& pa
 }
 
 /// Finds out what the panel sees of a tile. `documents`: the ids among the tile's keys, or of more keys.
-inline HWY_NOINLINE void look_at_tile(const Head& head, const Panel& panel, KeyRange tile, IdSpan documents,
-                                      Visibility& visibility) {
+template <class T>
+inline HWY_NOINLINE void look_at_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, IdSpan documents,
+                                      Visibility<T>& visibility) {
   visibility.any = true;
   visibility.all = panel.range.all.contains(tile);
   const bool mixed_documents = head.args.documents && !(documents.is_one() && documents == panel.documents);
@@ -87,10 +91,9 @@ inline HWY_NOINLINE void look_at_tile(const Head& head, const Panel& panel, KeyR
   if (visibility.all && !head.args.keep && !mixed_documents) return;
 
   for (Index i = 0; i < panel.num_queries; ++i) {
-    const KeyRange range = panel.lane_range[i];
     for (Index w = 0; w < kWordsPerTile; ++w)
-      visibility.words[w][i] = bits_between(range.begin - tile.begin - w * kWordBits,
-                                            std::min(range.end, tile.end) - tile.begin - w * kWordBits);
+      visibility.words[w][i] = bits_between(panel.key_begin[i] - tile.begin - w * kWordBits,
+                                            std::min(panel.key_end[i], tile.end) - tile.begin - w * kWordBits);
   }
   if (head.args.keep) restrict_to_keep(head, panel, tile, visibility);
   if (mixed_documents) restrict_to_documents(head, panel, tile, visibility);
@@ -99,7 +102,7 @@ inline HWY_NOINLINE void look_at_tile(const Head& head, const Panel& panel, KeyR
   visibility.all = true;
   for (Index w = 0; w < kWordsPerTile; ++w) {
     const std::uint32_t full = bits_between(0, tile.end - tile.begin - w * kWordBits);
-    std::uint32_t seen_by_any = 0, seen_by_all = full;
+    MaskWord<T> seen_by_any = 0, seen_by_all = full;
     for (Index i = 0; i < panel.num_queries; ++i) {
       seen_by_any |= visibility.words[w][i];
       seen_by_all &= visibility.words[w][i];
@@ -112,20 +115,20 @@ inline HWY_NOINLINE void look_at_tile(const Head& head, const Panel& panel, KeyR
 }
 
 /// Replaces the scores of keys that a lane does not see by -inf.
-template <int kVectors>
-HWY_NOINLINE void mask_scores(const Visibility& visibility, Index num_keys, float* HWY_RESTRICT scores) {
-  const F32 d;
-  const hn::RebindToUnsigned<F32> du;
-  const hn::RebindToSigned<F32> di;
-  const auto excluded = hn::Set(d, kMinusInfinity);
+template <int kVectors, class T>
+HWY_NOINLINE void mask_scores(const Visibility<T>& visibility, Index num_keys, T* HWY_RESTRICT scores) {
+  const Tag<T> d;
+  const hn::RebindToUnsigned<Tag<T>> du;
+  const hn::RebindToSigned<Tag<T>> di;
+  const auto excluded = hn::Set(d, kMinusInfinity<T>);
   for (Index first = 0; first < num_keys; first += kWordBits) {
     const Index count = std::min(kWordBits, num_keys - first);
-    for (Index i = 0; i < kVectors * kLanes; i += kLanes) {
+    for (Index i = 0; i < kVectors * kLanes<T>; i += kLanes<T>) {
       // From the last key down: its bit is moved to where the sign is.
-      auto bits =
-          hn::ShiftLeftSame(hn::Load(du, visibility.words[first / kWordBits] + i), static_cast<int>(kWordBits - count));
+      auto bits = hn::ShiftLeftSame(hn::Load(du, visibility.words[first / kWordBits] + i),
+                                    static_cast<int>(Index{8 * sizeof(T)} - count));
       for (Index j = count - 1; j >= 0; --j) {
-        float* const place = scores + (first + j) * kVectors * kLanes + i;
+        T* const place = scores + (first + j) * kVectors * kLanes<T> + i;
         const auto seen = hn::RebindMask(d, hn::Lt(hn::BitCast(di, bits), hn::Zero(di)));
         hn::Store(hn::IfThenElse(seen, hn::Load(d, place), excluded), d, place);
         bits = hn::ShiftLeft<1>(bits);

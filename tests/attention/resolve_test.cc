@@ -170,7 +170,7 @@ TEST(Resolve, RefusesBadStridesBeforeAllocatingAnything) {
 
 TEST(Resolve, FillsInTheDefaults) {
   const Tensor<float, 4> q(kQ, 0.0f), k(kK, 0.0f), v(kV, 0.0f);
-  const auto args = resolve(q, k, v, {});
+  const auto args = resolve<float>(q, k, v, {});
   EXPECT_FLOAT_EQ(args.scale, 1 / std::sqrt(8.0f));
   EXPECT_EQ(kernels::place_query(args, 1, 0).position, 2);  // kv_len - q_len
   EXPECT_EQ(args.group_size(), 2);

@@ -38,8 +38,8 @@ class Scoring : public test::OnEveryTarget {
     AttentionOptions observed = options;
     observed.observe = {.lse = true, .entropy = true, .attn_weights = true};
     const auto got = attention(q, k, v, observed);
-    const auto args = resolve(q, k, v, observed);
-    test::expect_accepted(got, test::Oracle(args), args, "scoring");
+    const auto args = resolve<float>(q, k, v, observed);
+    test::expect_accepted(got, test::Oracle<float>(args), args, "scoring");
   }
 
   test::Random random_{17};
@@ -86,8 +86,8 @@ TEST_P(Scoring, AdditiveTakesKeysOfAnotherWidth) {  // as d2l's example does: qu
                                  .mask = {.valid_lens = lengths},
                                  .observe = {.attn_weights = true}};
   const auto got = attention(q, k, v, options);
-  const auto args = resolve(q, k, v, options);
-  test::expect_accepted(got, test::Oracle(args), args, "d2l");
+  const auto args = resolve<float>(q, k, v, options);
+  test::expect_accepted(got, test::Oracle<float>(args), args, "d2l");
 }
 
 TEST_P(Scoring, ExcludedKeysContributeNothingWhateverTheyHold) {

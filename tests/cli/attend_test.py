@@ -282,6 +282,24 @@ def test_options_that_make_no_sense(files, options, code):
     files.qkv("attend", path, path, path, *options).fails(code)
 
 
+def test_f64_is_computed_and_written_in_double(files):
+    (q, k, v), options, arrays, formula = random_case(5)
+    q, k, v = (x.astype(np.float64) + 1e-12 for x in (q, k, v))  # which a float would lose
+    for number, (option, array) in enumerate(arrays.items()):
+        options += [option, files.save(f"mask{number}", array)]
+    got = files.attend(q, k, v, *options, "--dtype", "f64")
+    for result, expected in zip(got, reference(q, k, v, **formula)):
+        assert result.dtype == np.float64
+        assert np.array_equal(np.isfinite(result), np.isfinite(expected))
+        assert np.abs(np.where(np.isfinite(expected), result - expected, 0)).max() < 1e-13
+    assert files.attend(q, k, v)[0].dtype == np.float32
+    path = files.folder / "all.safetensors"
+    safetensors.numpy.save_file({"q": q, "k": k, "v": v.astype(np.float32)}, path)
+    result = files.qkv("attend", f"{path}:q", f"{path}:k", f"{path}:v", "--dtype", "f64")
+    assert result.code == 0 and "lse" in result.out, result
+    files.qkv("attend", f"{path}:q", f"{path}:k", f"{path}:v", "--dtype", "f16").fails(2, "--dtype", "f16")
+
+
 def test_integers_and_objects_are_no_operands(files):
     good = files.save("good", np.zeros((2, 2), np.float32))
     for array in (np.zeros((2, 2), np.int32), np.array([[None, {}]], object), np.zeros((2, 2), np.complex64)):

@@ -98,6 +98,8 @@ def start(environment, binary, toy):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,
+        # A test run that a script started in the background has been told to ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -19,7 +19,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 std::vector<float> convert(FloatFormat format, const std::string& bytes, std::size_t count,
                            std::endian order = std::endian::little) {
   std::vector<float> out(count);
-  convert_to_f32(format, order, reinterpret_cast<const std::byte*>(bytes.data()), out);
+  convert_floats(format, order, reinterpret_cast<const std::byte*>(bytes.data()), out);
   return out;
 }
 
@@ -84,7 +84,7 @@ TEST(Convert, ReadsAtAnyAlignment) {
     const std::string padded = std::string(shift, 'x') + values;
     EXPECT_EQ(convert(FloatFormat::kF32, padded.substr(shift), 3), (std::vector<float>{1.5f, -2.25f, 1e30f}));
     std::vector<float> out(3);
-    convert_to_f32(FloatFormat::kF32, std::endian::little, reinterpret_cast<const std::byte*>(padded.data()) + shift,
+    convert_floats(FloatFormat::kF32, std::endian::little, reinterpret_cast<const std::byte*>(padded.data()) + shift,
                    out);
     EXPECT_EQ(out, (std::vector<float>{1.5f, -2.25f, 1e30f})) << "shift " << shift;
   }

@@ -212,7 +212,7 @@ TEST(WriteNpy, WritesTheBytesThatNumpyWrites) {
   write_npy(folder.file("a"), std::vector<Index>{}, std::vector<float>{1});
   write_npy(folder.file("b"), std::vector<Index>{2}, std::vector<float>{1, 2});
   write_npy(folder.file("c"), std::vector<Index>{1, 2}, std::vector<float>{1, 2});
-  write_npy(folder.file("d"), std::vector<Index>{2, 0}, {});
+  write_npy(folder.file("d"), std::vector<Index>{2, 0}, std::vector<float>{});
   EXPECT_EQ(read_all(folder.file("a")), header("()") + little_endian(1.f));
   EXPECT_EQ(read_all(folder.file("b")), header("(2,)") + little_endian(std::vector<float>{1, 2}));
   EXPECT_EQ(read_all(folder.file("c")), header("(1, 2)") + little_endian(std::vector<float>{1, 2}));

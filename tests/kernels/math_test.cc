@@ -20,14 +20,22 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
+template <class T, class Function>
+void apply(const Function& function, T* values, Index count) {
+  const Tag<T> d;
+  for (Index n = 0; n < count; n += kLanes<T>) hn::StoreU(function(d, hn::LoadU(d, values + n)), d, values + n);
+}
+
 // The function at each of `count` places, in place; count is a multiple of every vector length.
 void evaluate(int function, float* values, Index count) {
-  const F32 d;
-  for (Index n = 0; n < count; n += kLanes) {
-    const auto x = hn::LoadU(d, values + n);
-    const auto y = function == 0 ? exp2_or_zero(d, x) : function == 1 ? tanh(d, x) : erf(d, x);
-    hn::StoreU(y, d, values + n);
-  }
+  apply([=](auto d, auto x) { return function == 0   ? exp2_or_zero(d, x)
+                                     : function == 1 ? tanh(d, x)
+                                                     : erf(d, x); },
+        values, count);
+}
+
+void evaluate_double(int function, double* values, Index count) {
+  apply([=](auto d, auto x) { return function == 0 ? exp2_or_zero(d, x) : tanh(d, x); }, values, count);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -39,6 +47,7 @@ HWY_AFTER_NAMESPACE();
 namespace qkv::kernels {
 
 HWY_EXPORT(evaluate);
+HWY_EXPORT(evaluate_double);
 
 namespace {
 
@@ -53,17 +62,27 @@ std::vector<float> evaluate_all(int function, std::vector<float> values) {
   return values;
 }
 
-std::vector<float> grid(float low, float high, int count) {
-  std::vector<float> values;
-  for (int n = 0; n <= count; ++n)
-    values.push_back(low + (high - low) * static_cast<float>(n) / static_cast<float>(count));
+std::vector<double> evaluate_all(int function, std::vector<double> values) {
+  const std::size_t count = values.size();
+  values.resize((count + 15) / 16 * 16, 0.0);
+  HWY_DYNAMIC_DISPATCH(evaluate_double)(function, values.data(), static_cast<Index>(values.size()));
+  values.resize(count);
   return values;
 }
 
-// Distance in units of the last place of the expected value.
-double ulps(float got, double expected) {
-  const float rounded = static_cast<float>(expected);
-  return std::abs(got - expected) / (std::nextafter(std::abs(rounded), kInf) - std::abs(rounded));
+template <class T>
+std::vector<T> grid(T low, T high, int count) {
+  std::vector<T> values;
+  for (int n = 0; n <= count; ++n) values.push_back(low + (high - low) * static_cast<T>(n) / static_cast<T>(count));
+  return values;
+}
+
+// Distance in units of the last place of the expected value, which is of a wider type.
+template <class T, class Wide>
+double ulps(T got, Wide expected) {
+  const T rounded = static_cast<T>(expected);
+  const T unit = std::nextafter(std::abs(rounded), std::numeric_limits<T>::infinity()) - std::abs(rounded);
+  return static_cast<double>(std::abs(got - expected) / unit);
 }
 
 class Math : public test::OnEveryTarget {};
@@ -71,14 +90,39 @@ class Math : public test::OnEveryTarget {};
 TEST_P(Math, Exp2IsWithinItsStatedError) {
   const bool has_fma = GetParam() != "sse4" && GetParam() != "portable";
   const double bound = has_fma ? 1.0 : 1.2;
-  const auto x = grid(-126, 20, 3000000);
+  const auto x = grid(-126.0f, 20.0f, 3000000);
   const auto y = evaluate_all(kExp2, x);
   for (std::size_t n = 0; n < x.size(); ++n) ASSERT_LT(ulps(y[n], std::exp2(static_cast<double>(x[n]))), bound) << x[n];
 }
 
 TEST_P(Math, Exp2IsExactWhereTheKernelsCountOnIt) {
-  const auto y = evaluate_all(kExp2, {0, -0.0f, -kInf, -1e30f, -127, -126.6f, 1, -1, 8});
+  const auto y = evaluate_all(kExp2, std::vector<float>{0, -0.0f, -kInf, -1e30f, -127, -126.6f, 1, -1, 8});
   EXPECT_EQ(y, (std::vector<float>{1, 1, 0, 0, 0, 0, 2, 0.5, 256}));
+}
+
+TEST_P(Math, Exp2InDoubleIsWithinTheSameError) {
+  const bool has_fma = GetParam() != "sse4" && GetParam() != "portable";
+  const double bound = has_fma ? 1.0 : 1.2;
+  for (double low : {-1022.0, -2.0}) {
+    const auto x = grid(low, 20.0, 1000000);
+    const auto y = evaluate_all(kExp2, x);
+    for (std::size_t n = 0; n < x.size(); ++n)
+      ASSERT_LT(ulps(y[n], std::exp2(static_cast<long double>(x[n]))), bound) << x[n];
+  }
+  EXPECT_EQ(evaluate_all(kExp2, std::vector<double>{0, -0.0, -kInf, -1e300, -1023, -1022.6, 1, -1, 8}),
+            (std::vector<double>{1, 1, 0, 0, 0, 0, 2, 0.5, 256}));
+  EXPECT_TRUE(std::isnan(evaluate_all(kExp2, std::vector<double>{std::nan("")})[0]));
+}
+
+TEST_P(Math, TanhInDoubleIsWithinThreeUlps) {
+  for (double scale : {1e-200, 1e-3, 1.0, 25.0}) {
+    const auto x = grid(-scale, scale, 100001);
+    const auto y = evaluate_all(kTanh, x);
+    for (std::size_t n = 0; n < x.size(); ++n)
+      ASSERT_LT(ulps(y[n], std::tanh(static_cast<long double>(x[n]))), 3) << x[n];
+  }
+  EXPECT_EQ(evaluate_all(kTanh, std::vector<double>{0, kInf, -kInf, 1e300}), (std::vector<double>{0, 1, -1, 1}));
+  EXPECT_TRUE(std::isnan(evaluate_all(kTanh, std::vector<double>{std::nan("")})[0]));
 }
 
 TEST_P(Math, KeepsNaNWhateverItsPayload) {
@@ -98,14 +142,14 @@ TEST_P(Math, TanhIsWithinThreeUlps) {
     const auto y = evaluate_all(kTanh, x);
     for (std::size_t n = 0; n < x.size(); ++n) ASSERT_LT(ulps(y[n], std::tanh(static_cast<double>(x[n]))), 3) << x[n];
   }
-  EXPECT_EQ(evaluate_all(kTanh, {0, kInf, -kInf, 1e30f}), (std::vector<float>{0, 1, -1, 1}));
+  EXPECT_EQ(evaluate_all(kTanh, std::vector<float>{0, kInf, -kInf, 1e30f}), (std::vector<float>{0, 1, -1, 1}));
 }
 
 TEST_P(Math, ErfIsWithinItsStatedError) {
-  const auto x = grid(-6, 6, 300001);
+  const auto x = grid(-6.0f, 6.0f, 300001);
   const auto y = evaluate_all(kErf, x);
   for (std::size_t n = 0; n < x.size(); ++n) ASSERT_NEAR(y[n], std::erf(static_cast<double>(x[n])), 1.2e-7) << x[n];
-  EXPECT_EQ(evaluate_all(kErf, {0, kInf, -kInf, 1e30f}), (std::vector<float>{0, 1, -1, 1}));
+  EXPECT_EQ(evaluate_all(kErf, std::vector<float>{0, kInf, -kInf, 1e30f}), (std::vector<float>{0, 1, -1, 1}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Math, testing::ValuesIn(supported_targets()), test::OnEveryTarget::name);

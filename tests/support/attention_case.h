@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -61,9 +62,10 @@ struct AttentionCase {
 };
 
 /// The tensors of a case and the options that borrow them. Neither copied nor moved, since the options point inside.
-class CaseInputs {
+template <class T>
+class BasicCaseInputs {
  public:
-  explicit CaseInputs(const AttentionCase& c)
+  explicit BasicCaseInputs(const AttentionCase& c)
       : q_({c.batch, c.num_heads, c.q_len, c.head_dim}, c.layout),
         k_({c.batch, c.num_kv_heads, c.kv_len, c.head_dim}, c.layout),
         v_({c.batch, c.num_kv_heads, c.kv_len, c.v_head_dim}, c.layout) {
@@ -74,33 +76,33 @@ class CaseInputs {
     set_scoring(c, random);
     set_options(c, random);
   }
-  CaseInputs(const CaseInputs&) = delete;
-  CaseInputs& operator=(const CaseInputs&) = delete;
+  BasicCaseInputs(const BasicCaseInputs&) = delete;
+  BasicCaseInputs& operator=(const BasicCaseInputs&) = delete;
 
-  View<4> q() const { return q_.view(); }
-  View<4> k() const { return k_.view(); }
-  View<4> v() const { return v_.view(); }
+  TensorView<const T, 4> q() const { return q_.view(); }
+  TensorView<const T, 4> k() const { return k_.view(); }
+  TensorView<const T, 4> v() const { return v_.view(); }
 
-  AttentionOptions options;
+  BasicAttentionOptions<T> options;
 
  private:
-  static void fill(View<4> view, Random& random) {
+  static void fill(TensorView<T, 4> view, Random& random) {
     for (Index b = 0; b < view.shape(0); ++b)
       for (Index h = 0; h < view.shape(1); ++h)
         for (Index i = 0; i < view.shape(2); ++i)
-          for (Index d = 0; d < view.shape(3); ++d) view(b, h, i, d) = random.normal();
+          for (Index d = 0; d < view.shape(3); ++d) view(b, h, i, d) = static_cast<T>(random.normal());
   }
 
   void set_scoring(const AttentionCase& c, Random& random) {
     if (c.scoring == ScoringKind::kCosine) options.scoring = CosineScoring{};
     if (c.scoring != ScoringKind::kAdditive) return;
     constexpr Index kHiddenDim = 29;  // more than one panel on some targets, and odd
-    w_q_ = random.tensor<2>({kHiddenDim, c.head_dim});
-    w_k_ = random.tensor<2>({kHiddenDim, c.head_dim});
-    w_v_ = random.tensor<1>({kHiddenDim});
+    w_q_ = random.tensor<2, T>({kHiddenDim, c.head_dim});
+    w_k_ = random.tensor<2, T>({kHiddenDim, c.head_dim});
+    w_v_ = random.tensor<1, T>({kHiddenDim});
     for (auto* weight : {&w_q_, &w_k_})
-      for (Index n = 0; n < weight->size(); ++n) weight->data()[n] /= std::sqrt(static_cast<float>(c.head_dim));
-    options.scoring = AdditiveScoring{w_q_.view(), w_k_.view(), w_v_.view()};
+      for (Index n = 0; n < weight->size(); ++n) weight->data()[n] /= std::sqrt(static_cast<T>(c.head_dim));
+    options.scoring = BasicAdditiveScoring<T>{w_q_.view(), w_k_.view(), w_v_.view()};
   }
 
   void set_options(const AttentionCase& c, Random& random) {
@@ -128,10 +130,10 @@ class CaseInputs {
     if (is({MaskKind::kSoftcap, MaskKind::kEverything})) options.softcap = 2.5;
     if (c.mask == MaskKind::kEverything) options.scale = -0.3;
     if (is({MaskKind::kAlibi, MaskKind::kEverything, MaskKind::kRaggedCausal}))
-      options.alibi_slopes = (slopes_ = random.tensor<1>({c.num_heads})).view();
+      options.alibi_slopes = (slopes_ = random.tensor<1, T>({c.num_heads})).view();
     if (is({MaskKind::kSinks, MaskKind::kEverything})) {
-      sinks_ = random.tensor<1>({c.num_heads});
-      sinks_.data()[c.num_heads / 2] = c.num_heads > 1 ? -kInfinity : 6;
+      sinks_ = random.tensor<1, T>({c.num_heads});
+      sinks_.data()[c.num_heads / 2] = c.num_heads > 1 ? -std::numeric_limits<T>::infinity() : 6;
       options.sinks = sinks_.view();
     }
     if (is({MaskKind::kDropout, MaskKind::kEverything}))
@@ -176,19 +178,21 @@ class CaseInputs {
   }
 
   void set_bias(const Shape<4>& shape, double excluded, Random& random) {
-    bias_ = random.tensor<4>(shape);
+    bias_ = random.tensor<4, T>(shape);
     for (Index n = 0; n < bias_.size(); ++n)
-      if (random.chance(excluded)) bias_.data()[n] = -kInfinity;
+      if (random.chance(excluded)) bias_.data()[n] = -std::numeric_limits<T>::infinity();
     options.attn_bias = bias_.view();
   }
 
-  PoisonedTensor q_, k_, v_;
+  BasicPoisonedTensor<T> q_, k_, v_;
   std::vector<Index> lengths_, cu_q_, cu_k_, q_ids_, k_ids_;
-  Tensor<float, 1> slopes_, sinks_;
+  Tensor<T, 1> slopes_, sinks_;
   Tensor<bool, 4> keep_;
-  Tensor<float, 4> bias_;
-  Tensor<float, 2> w_q_, w_k_;
-  Tensor<float, 1> w_v_;
+  Tensor<T, 4> bias_;
+  Tensor<T, 2> w_q_, w_k_;
+  Tensor<T, 1> w_v_;
 };
+
+using CaseInputs = BasicCaseInputs<float>;
 
 }  // namespace qkv::test

@@ -21,9 +21,10 @@ enum class Layout {
 
 /// A tensor whose memory, everything around and between its rows included, starts out as NaN: whoever reads an element
 /// that does not belong to the tensor spoils the result.
-class PoisonedTensor {
+template <class T>
+class BasicPoisonedTensor {
  public:
-  PoisonedTensor(const Shape<4>& shape, Layout layout) : view_(nullptr, shape) {
+  BasicPoisonedTensor(const Shape<4>& shape, Layout layout) : view_(nullptr, shape) {
     constexpr Index kMargin = 64;
     const auto [batch, heads, len, dim] = shape;
     Shape<4> strides = packed_strides<4>(shape);
@@ -34,17 +35,19 @@ class PoisonedTensor {
     }
     const Index span = std::max<Index>(1, batch) * std::max({strides[0], Index{1}, heads * strides[1]}) + kMargin;
     if (layout == Layout::kBroadcastBatch) strides[0] = 0;
-    buffer_ = AlignedBuffer<float>(span + 2 * kMargin);
-    std::fill_n(buffer_.data(), buffer_.size(), kNaN);
+    buffer_ = AlignedBuffer<T>(span + 2 * kMargin);
+    std::fill_n(buffer_.data(), buffer_.size(), std::numeric_limits<T>::quiet_NaN());
     // Not a multiple of the vector length: nothing may count on aligned inputs.
     view_ = {buffer_.data() + kMargin + 1, shape, strides};
   }
 
-  TensorView<float, 4> view() const { return view_; }
+  TensorView<T, 4> view() const { return view_; }
 
  private:
-  AlignedBuffer<float> buffer_;
-  TensorView<float, 4> view_;
+  AlignedBuffer<T> buffer_;
+  TensorView<T, 4> view_;
 };
+
+using PoisonedTensor = BasicPoisonedTensor<float>;
 
 }  // namespace qkv::test

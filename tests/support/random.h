@@ -17,10 +17,10 @@ class Random {
   Index below(Index limit) { return static_cast<Index>(engine_() % static_cast<std::uint64_t>(limit)); }
   bool chance(double p) { return static_cast<double>(engine_() >> 11) * 0x1p-53 < p; }
 
-  template <int Rank>
-  Tensor<float, Rank> tensor(const Shape<Rank>& shape) {
-    Tensor<float, Rank> result(shape);
-    for (Index n = 0; n < result.size(); ++n) result.data()[n] = normal();
+  template <int Rank, class T = float>
+  Tensor<T, Rank> tensor(const Shape<Rank>& shape) {
+    Tensor<T, Rank> result(shape);
+    for (Index n = 0; n < result.size(); ++n) result.data()[n] = static_cast<T>(normal_(engine_));
     return result;
   }
 

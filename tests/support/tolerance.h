@@ -5,29 +5,38 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "qkv/attention/result.h"
 #include "qkv/kernels/reference.h"
 
-// The accept rule of docs/contract.md, "Numbers", for float results against the oracle in double:
-//   |error| <= 2 * (error of plain float code) + (8 + s) * eps * bound
+// The accept rule of docs/contract.md, "Numbers", for float results against the oracle in double, and double ones against long double:
+//   |error| <= 2 * (error of plain code) + (8 + s) * eps * bound
 // s = largest |score| of the row, bound = max |v| for out, 1 for weights, 1 + |lse| for lse, 1 + ln(kv_len) for
 // entropy. The error of plain code is the largest in the same row, or of the same (batch, head) where a row has one
 // value only.
 
 namespace qkv::test {
 
-inline constexpr double kEpsilon = std::numeric_limits<float>::epsilon() / 2;  // unit roundoff
+/// What the truth about a T is computed in.
+template <class T>
+using Truth = std::conditional_t<std::is_same_v<T, float>, double, long double>;
+
+/// Unit roundoff.
+template <class T>
+inline constexpr double kEpsilon = std::numeric_limits<T>::epsilon() / 2;
 
 /// Whether two values agree within `tolerance`; values that are not finite must be of the same kind.
-inline bool agrees(double got, double expected, double tolerance) {
+template <class T>
+bool agrees(T got, Truth<T> expected, double tolerance) {
   if (std::isnan(expected)) return std::isnan(got);
   if (std::isinf(expected)) return got == expected;
   return std::abs(got - expected) <= tolerance;
 }
 
-inline double difference(double a, double b) {
-  return std::isfinite(a) && std::isfinite(b) ? std::abs(a - b) : 0;
+template <class T>
+double difference(T a, Truth<T> b) {
+  return std::isfinite(a) && std::isfinite(b) ? static_cast<double>(std::abs(a - b)) : 0;
 }
 
 /// Compares one row of values; `plain` may be shared by the caller over more rows.
@@ -36,26 +45,29 @@ struct RowCheck {
   double plain_error = 0;
   double slack = 0;
 
-  void check(const char* what, Index position, double got, double expected) const {
+  template <class T>
+  void check(const char* what, Index position, T got, Truth<T> expected) const {
     const double tolerance = 2 * plain_error + slack;
     EXPECT_TRUE(agrees(got, expected, tolerance)) << what << where << " [" << position << "]: got " << got
                                                   << ", expected " << expected << ", tolerance " << tolerance;
   }
 };
 
-/// What the oracle says of a call: the truth, and how far honest float code strays from it.
+/// What the oracle says of a call: the truth, and how far honest plain code strays from it.
+template <class T>
 struct Oracle {
-  explicit Oracle(const kernels::AttentionArgs<float>& args)
-      : truth(kernels::attention_reference<double>(args)),
-        plain(kernels::attention_reference<float>(args, kernels::KeyOrder::kReverse)) {}
+  explicit Oracle(const kernels::AttentionArgs<T>& args)
+      : truth(kernels::attention_reference<Truth<T>>(args)),
+        plain(kernels::attention_reference<T>(args, kernels::KeyOrder::kReverse)) {}
 
-  kernels::ReferenceResult<double> truth;
-  kernels::ReferenceResult<float> plain;
+  kernels::ReferenceResult<Truth<T>> truth;
+  kernels::ReferenceResult<T> plain;
 };
 
 /// Checks every tensor of `got` that is not empty.
-inline void expect_accepted(const AttentionResult& got, const Oracle& oracle, const kernels::AttentionArgs<float>& args,
-                            const std::string& name) {
+template <class T>
+void expect_accepted(const BasicAttentionResult<T>& got, const Oracle<T>& oracle, const kernels::AttentionArgs<T>& args,
+                     const std::string& name) {
   const auto& [truth, plain] = oracle;
   double lse_error = 0, entropy_error = 0;
   for (Index n = 0; n < truth.lse.size(); ++n) {
@@ -71,7 +83,7 @@ inline void expect_accepted(const AttentionResult& got, const Oracle& oracle, co
           if (std::isfinite(v)) largest_value = std::max(largest_value, v);
         }
       for (Index i = 0; i < args.q_len(); ++i) {
-        const double unit = (8 + truth.score_magnitude(b, h, i)) * kEpsilon;
+        const double unit = (8 + static_cast<double>(truth.score_magnitude(b, h, i))) * kEpsilon<T>;
         RowCheck row{" of " + name + " at b=" + std::to_string(b) + " h=" + std::to_string(h) +
                      " i=" + std::to_string(i)};
         row.slack = unit * largest_value;
@@ -79,9 +91,9 @@ inline void expect_accepted(const AttentionResult& got, const Oracle& oracle, co
           row.plain_error = std::max(row.plain_error, difference(plain.out(b, h, i, d), truth.out(b, h, i, d)));
         for (Index d = 0; d < args.v_head_dim(); ++d) row.check("out", d, got.out(b, h, i, d), truth.out(b, h, i, d));
         if (!got.lse.empty()) {
-          const double lse = truth.lse(b, h, i);
+          const Truth<T> lse = truth.lse(b, h, i);
           row.plain_error = lse_error;
-          row.slack = unit * (1 + (std::isfinite(lse) ? std::abs(lse) : 0));
+          row.slack = unit * (1 + (std::isfinite(lse) ? static_cast<double>(std::abs(lse)) : 0));
           row.check("lse", 0, got.lse(b, h, i), lse);
         }
         if (!got.entropy.empty()) {

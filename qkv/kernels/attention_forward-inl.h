@@ -1,16 +1,17 @@
-#include "qkv/kernels/attention_forward.h"
+// One task of the fused forward kernel: some panels of queries of one head against all keys that they see.
+
+#if defined(QKV_KERNELS_ATTENTION_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef QKV_KERNELS_ATTENTION_FORWARD_INL_H_
+#undef QKV_KERNELS_ATTENTION_FORWARD_INL_H_
+#else
+#define QKV_KERNELS_ATTENTION_FORWARD_INL_H_
+#endif
 
 #include <algorithm>
 #include <utility>
 
-#include "qkv/kernels/target.h"
-
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "qkv/kernels/attention_forward.cc"
-#include "qkv/kernels/simd_targets.h"
-// simd_targets.h comes first.
-#include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "qkv/kernels/attention_forward.h"
 #include "qkv/kernels/attention_panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,18 +23,21 @@ namespace HWY_NAMESPACE {
 constexpr Index kPanelsPerTask = 8;
 /// Fewer panels per task as long as there are fewer tasks than this: enough for a few threads to share evenly.
 constexpr Index kEnoughTasks = 16;
-/// Q^T and O^T of all panels of a task stay below this: half of a 512 KiB L2.
-constexpr Index kPanelFloats = Index{64} * 1024;
+/// Half of a 512 KiB L2, in elements: Q^T and O^T of all panels of a task stay below it.
+template <class T>
+constexpr Index kHalfL2 = Index{256} * 1024 / Index{sizeof(T)};
 
-Index floats_per_panel(const ForwardShape& shape) {
-  return (shape.head_dim + shape.v_head_dim + 5 + 2 * shape.hidden_dim) * kMaxPanelWidth;
+template <class T>
+Index panel_elements(const ForwardShape& shape) {
+  return (shape.head_dim + shape.v_head_dim + 5 + 2 * shape.hidden_dim) * kMaxPanelWidth<T>;
 }
 
 // Of the scores, the bias, the copy of the values, and what scoring keeps of the keys.
-Index floats_per_worker(const ForwardShape& shape) {
-  const Index hidden = hidden_panels(shape.hidden_dim) * kMaxPanelWidth;
-  return kKeyTile * (2 * kMaxPanelWidth + round_up(shape.v_head_dim, kMaxPanelWidth) +
-                     round_up(shape.head_dim, kMaxPanelWidth)) +
+template <class T>
+Index scratch_elements(const ForwardShape& shape) {
+  const Index hidden = hidden_panels<T>(shape.hidden_dim) * kMaxPanelWidth<T>;
+  return kKeyTile * (2 * kMaxPanelWidth<T> + round_up(shape.v_head_dim, kMaxPanelWidth<T>) +
+                     round_up(shape.head_dim, kMaxPanelWidth<T>)) +
          hidden * (shape.k_head_dim + 2 * kKeyTile);
 }
 
@@ -43,51 +47,54 @@ struct PanelCut {
   Index first_query, num_queries;
 };
 
+template <class T>
 PanelCut cut_panel(Index q_len, Index num_panels, Index p) {
-  const Index first = p * kMaxPanelWidth, left = q_len - first;
-  constexpr Index kTwoVectors = 2 * kLanes;
+  const Index first = p * kMaxPanelWidth<T>, left = q_len - first;
+  constexpr Index kTwoVectors = 2 * kLanes<T>;
   if (p == num_panels - 2 && left <= 2 * kTwoVectors) return {first, kTwoVectors};
-  if (p == num_panels - 1 && p > 0 && left + kMaxPanelWidth <= 2 * kTwoVectors) {
-    const Index shifted = first - kMaxPanelWidth + kTwoVectors;
+  if (p == num_panels - 1 && p > 0 && left + kMaxPanelWidth<T> <= 2 * kTwoVectors) {
+    const Index shifted = first - kMaxPanelWidth<T> + kTwoVectors;
     return {shifted, q_len - shifted};
   }
-  return {first, std::min(left, kMaxPanelWidth)};
+  return {first, std::min(left, kMaxPanelWidth<T>)};
 }
 
+template <class T>
 ForwardPlan plan(const ForwardShape& shape) {
   ForwardPlan plan;
-  plan.num_panels = ceil_div(shape.q_len, kMaxPanelWidth);
+  plan.num_panels = ceil_div(shape.q_len, kMaxPanelWidth<T>);
   const Index heads = shape.batch * shape.num_heads;
   if (heads == 0 || shape.q_len == 0) return plan;
-  const Index fitting = std::max<Index>(1, kPanelFloats / floats_per_panel(shape));
+  const Index fitting = std::max<Index>(1, kHalfL2<T> / panel_elements<T>(shape));
   const Index wanted_cuts = std::min(plan.num_panels, ceil_div(kEnoughTasks, heads));
   plan.panels_per_task = std::min({kPanelsPerTask, fitting, ceil_div(plan.num_panels, wanted_cuts)});
   plan.tasks_per_head = ceil_div(plan.num_panels, plan.panels_per_task);
   plan.num_tasks = heads * plan.tasks_per_head;
-  constexpr Index kLineFloats = 16;  // every worker's share begins on a cache line
-  plan.workspace_floats =
-      round_up(plan.panels_per_task * floats_per_panel(shape) + floats_per_worker(shape), kLineFloats);
+  plan.workspace_size =
+      round_up(plan.panels_per_task * panel_elements<T>(shape) + scratch_elements<T>(shape), kLineElements<T>);
   return plan;
 }
 
 // Hands out the worker's scratch piece by piece; every piece a whole number of vectors.
+template <class T>
 class Carver {
  public:
-  explicit Carver(float* memory) : next_(memory) {}
-  float* take(Index floats) { return std::exchange(next_, next_ + floats); }
+  explicit Carver(T* memory) : next_(memory) {}
+  T* take(Index floats) { return std::exchange(next_, next_ + floats); }
 
  private:
-  float* next_;
+  T* next_;
 };
 
-TileScratch carve_scratch(const AttentionArgs<float>& args, Carver& carver) {
-  TileScratch scratch;
-  scratch.scores = carver.take(kKeyTile * kMaxPanelWidth);
-  scratch.bias = carver.take(kKeyTile * kMaxPanelWidth);
-  scratch.values = carver.take(kKeyTile * round_up(args.v_head_dim(), kMaxPanelWidth));
-  scratch.keys.unit_keys = carver.take(kKeyTile * round_up(args.head_dim(), kMaxPanelWidth));
+template <class T>
+TileScratch<T> carve_scratch(const AttentionArgs<T>& args, Carver<T>& carver) {
+  TileScratch<T> scratch;
+  scratch.scores = carver.take(kKeyTile * kMaxPanelWidth<T>);
+  scratch.bias = carver.take(kKeyTile * kMaxPanelWidth<T>);
+  scratch.values = carver.take(kKeyTile * round_up(args.v_head_dim(), kMaxPanelWidth<T>));
+  scratch.keys.unit_keys = carver.take(kKeyTile * round_up(args.head_dim(), kMaxPanelWidth<T>));
   if (const auto* additive = args.additive()) {
-    const Index hidden = hidden_panels(additive->w_v.shape(0)) * kMaxPanelWidth;
+    const Index hidden = hidden_panels<T>(additive->w_v.shape(0)) * kMaxPanelWidth<T>;
     scratch.keys.w_k = carver.take(hidden * args.k_head_dim());
     scratch.keys.hidden = carver.take(hidden * kKeyTile);
     scratch.keys.exp_hidden = carver.take(hidden * kKeyTile);
@@ -95,17 +102,18 @@ TileScratch carve_scratch(const AttentionArgs<float>& args, Carver& carver) {
   return scratch;
 }
 
-Panel start_panel(const Head& head, PanelCut cut, Carver& carver) {
+template <class T>
+void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>& panel) {
   const auto& args = head.args;
-  Panel panel;
   panel.first_query = cut.first_query;
   panel.num_queries = cut.num_queries;
-  panel.width = round_up(cut.num_queries, kLanes);
+  panel.width = round_up(cut.num_queries, kLanes<T>);
   panel.range.all = {0, args.kv_len()};
   for (Index i = 0; i < panel.width; ++i) {
     const Index query = cut.first_query + std::min(i, cut.num_queries - 1);
     const QueryPlace place = place_query(args, head.b, query);
-    panel.lane_range[i] = place.keys;
+    panel.key_begin[i] = place.keys.begin;
+    panel.key_end[i] = place.keys.end;
     panel.position[i] = place.position;
     panel.range.add(place.keys);
     if (args.documents) panel.documents.add(args.documents->q(head.b, query));
@@ -123,10 +131,9 @@ Panel start_panel(const Head& head, PanelCut cut, Carver& carver) {
   }
   load_queries(head, panel);
   reset_softmax(panel, args.v_head_dim());
-  return panel;
 }
 
-KeyRange intersect(KeyRange a, KeyRange b) {
+inline KeyRange intersect(KeyRange a, KeyRange b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
@@ -139,8 +146,8 @@ HWY_INLINE void for_each_tile_from(Index origin, KeyRange keys, const Step& step
 
 // All tiles that meet `keys`. The grid starts at key 0, in a ragged batch at the first key of each sequence, for every panel, so the way a
 // row's sums are cut does not depend on other rows or sequences.
-template <class Step>
-HWY_INLINE void for_each_tile(const AttentionArgs<float>& args, KeyRange keys, const Step& step) {
+template <class T, class Step>
+HWY_INLINE void for_each_tile(const AttentionArgs<T>& args, KeyRange keys, const Step& step) {
   if (keys.empty()) return;
   if (!args.sequences) return for_each_tile_from(0, keys, step);
   const auto& bounds = args.sequences->k;
@@ -151,33 +158,36 @@ HWY_INLINE void for_each_tile(const AttentionArgs<float>& args, KeyRange keys, c
 }
 
 // Takes in the sink once all keys are folded.
-void close_sums(const Head& head, Panel& panel) {
+template <class T>
+void close_sums(const Head<T>& head, Panel<T>& panel) {
   const auto& sinks = head.args.sinks;
-  if (!sinks || (*sinks)(head.h) == kMinusInfinity) {
+  if (!sinks || (*sinks)(head.h) == kMinusInfinity<T>) {
     std::copy_n(panel.row_sum, panel.width, panel.key_sum);
     return;
   }
-  with_vectors(panel.width,
-               [&]<int kVectors>() { add_sink<kVectors>((*sinks)(head.h), head.args.v_head_dim(), panel); });
+  with_vectors<T>(panel.width,
+                  [&]<int kVectors>() { add_sink<kVectors>((*sinks)(head.h), head.args.v_head_dim(), panel); });
 }
 
 // Folds all tiles again with the values guarded: the bits of a panel in which no value was NaN or Inf, unless a visible one is.
-void refold_guarded(const Head& head, Panel& panel, bool want_entropy, TileScratch& scratch) {
+template <class T>
+void refold_guarded(const Head<T>& head, Panel<T>& panel, bool want_entropy, TileScratch<T>& scratch) {
   reset_softmax(panel, head.args.v_head_dim());
   const Folding folding{.want_entropy = want_entropy, .guard_values = true};
   for_each_tile(head.args, panel.range.any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
-    with_vectors(panel.width, [&]<int kVectors>() { fold_tile<kVectors>(head, panel, tile, folding, scratch); });
+    with_vectors<T>(panel.width, [&]<int kVectors>() { fold_tile<kVectors>(head, panel, tile, folding, scratch); });
   });
 }
 
 // ot from the final weights, which are at most 1: values that overflow an unnormalised sum do not overflow this one.
-void sum_normalised(const Head& head, Panel& panel, TileScratch& scratch) {
+template <class T>
+void sum_normalised(const Head<T>& head, Panel<T>& panel, TileScratch<T>& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
-  std::fill_n(panel.ot, v_head_dim * panel.width, 0.0f);
+  std::fill_n(panel.ot, v_head_dim * panel.width, T{0});
   for_each_tile(head.args, panel.range.any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
-    with_vectors(panel.width, [&]<int kVectors>() {
+    with_vectors<T>(panel.width, [&]<int kVectors>() {
       weigh_tile<kVectors>(head, panel, tile, scratch);
       if (head.args.dropout) drop_weights<kVectors>(head, panel, tile, scratch.scores);
       add_guarded_values<kVectors>(head, panel, tile, scratch);
@@ -187,10 +197,11 @@ void sum_normalised(const Head& head, Panel& panel, TileScratch& scratch) {
 }
 
 // ot <- out^T; whether all of it is finite.
-bool close_values(const Head& head, Panel& panel) {
+template <class T>
+bool close_values(const Head<T>& head, Panel<T>& panel) {
   close_sums(head, panel);
   bool all_finite = false;
-  with_vectors(panel.width, [&]<int kVectors>() {
+  with_vectors<T>(panel.width, [&]<int kVectors>() {
     all_finite = normalise<kVectors>(panel, head.args.v_head_dim(), keep_scale(head.args));
   });
   return all_finite;
@@ -198,9 +209,11 @@ bool close_values(const Head& head, Panel& panel) {
 
 // Writes out. A NaN or Inf in it may be 0 * NaN of an excluded value, an overflow of the unnormalised sum, or rightly there: such panels are
 // folded again, and the rows in which it stays are summed another way. The other rows keep the bits that they would have without it.
-void finish_values(const Head& head, Panel& panel, TensorView<float, 4> out, bool want_entropy, TileScratch& scratch) {
+template <class T>
+void finish_values(const Head<T>& head, Panel<T>& panel, TensorView<T, 4> out, bool want_entropy,
+                   TileScratch<T>& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
-  float* const rows = &out(head.b, head.h, panel.first_query, 0);
+  T* const rows = &out(head.b, head.h, panel.first_query, 0);
   bool all_finite = close_values(head, panel);
   if (!all_finite) {
     refold_guarded(head, panel, want_entropy, scratch);
@@ -208,7 +221,7 @@ void finish_values(const Head& head, Panel& panel, TensorView<float, 4> out, boo
   }
   unpack_panel(panel.ot, panel.width, panel.num_queries, v_head_dim, rows, out.stride(2));
   if (all_finite) return;
-  bool row_is_finite[kMaxPanelWidth];
+  bool row_is_finite[kMaxPanelWidth<T>];
   for (Index i = 0; i < panel.num_queries; ++i) row_is_finite[i] = is_finite(panel, i, v_head_dim);
   sum_normalised(head, panel, scratch);
   for (Index i = 0; i < panel.num_queries; ++i) {
@@ -217,23 +230,25 @@ void finish_values(const Head& head, Panel& panel, TensorView<float, 4> out, boo
   }
 }
 
-void write_attn_weights(const Head& head, const Panel& panel, TileScratch& scratch, TensorView<float, 4> weights) {
-  float* const rows = &weights(head.b, head.h, panel.first_query, 0);
+template <class T>
+void write_attn_weights(const Head<T>& head, const Panel<T>& panel, TileScratch<T>& scratch, TensorView<T, 4> weights) {
+  T* const rows = &weights(head.b, head.h, panel.first_query, 0);
   const Index stride = weights.stride(2);
   const auto fill_zero = [&](Index begin, Index end) {
-    for (Index i = 0; i < panel.num_queries; ++i) std::fill(rows + i * stride + begin, rows + i * stride + end, 0.0f);
+    for (Index i = 0; i < panel.num_queries; ++i) std::fill(rows + i * stride + begin, rows + i * stride + end, T{0});
   };
   const KeyRange any = panel.range.any;
   fill_zero(0, any.begin);
   fill_zero(any.end, head.args.kv_len());
   for_each_tile(head.args, any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
-    with_vectors(panel.width, [&]<int kVectors>() { weigh_tile<kVectors>(head, panel, tile, scratch); });
+    with_vectors<T>(panel.width, [&]<int kVectors>() { weigh_tile<kVectors>(head, panel, tile, scratch); });
     unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride);
   });
 }
 
-void finish_panel(const Head& head, Panel& panel, const AttentionOutput<float>& out, TileScratch& scratch) {
+template <class T>
+void finish_panel(const Head<T>& head, Panel<T>& panel, const AttentionOutput<T>& out, TileScratch<T>& scratch) {
   finish_values(head, panel, out.out, out.entropy.has_value(), scratch);
   for (Index i = 0; i < panel.num_queries; ++i) {
     if (out.lse) (*out.lse)(head.b, head.h, panel.first_query + i) = lane_lse(panel, i);
@@ -244,15 +259,14 @@ void finish_panel(const Head& head, Panel& panel, const AttentionOutput<float>& 
 
 // A head whose keys and values fit in half of a 512 KiB L2 is there after the first panel; a larger one has its next tile fetched. On Zen 3 that gave
 // 5 to 9 % of a call at head_dim 128, 1.5 % at 32 and nothing at 64, and cost 3 % at q_len 128 before it was left out there.
-constexpr Index kFetchFromFloats = Index{64} * 1024;
-
 // What follows `tile` in [.., end), for num_panels panels to fetch.
-NextTile tile_after(const Head& head, KeyRange tile, Index end, Index num_panels) {
+template <class T>
+NextTile<T> tile_after(const Head<T>& head, KeyRange tile, Index end, Index num_panels) {
   const auto& args = head.args;
-  NextTile next;
+  NextTile<T> next;
   const Index begin = std::min(tile.end, end);
-  if (begin == end || args.kv_len() * (args.k_head_dim() + args.v_head_dim()) <= kFetchFromFloats) return next;
-  const auto lines = [](Index floats) { return ceil_div(floats, Index{16}); };
+  if (begin == end || args.kv_len() * (args.k_head_dim() + args.v_head_dim()) <= kHalfL2<T>) return next;
+  const auto lines = [](Index elements) { return ceil_div(elements, kLineElements<T>); };
   next.num_rows = std::min(end - begin, kKeyTile);
   next.k = head.key(begin);
   next.v = head.value(begin);
@@ -264,21 +278,22 @@ NextTile tile_after(const Head& head, KeyRange tile, Index end, Index num_panels
   return next;
 }
 
-void task(const AttentionArgs<float>& args, const AttentionOutput<float>& out, const ForwardPlan& plan,
-          Index task_index, float* workspace) {
+template <class T>
+void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const ForwardPlan& plan, Index task_index,
+          T* workspace) {
   // The last panels of a causal head have the most keys: they come first.
   const Index head_index = task_index % (args.batch() * args.num_heads());
   const Index cut = plan.tasks_per_head - 1 - task_index / (args.batch() * args.num_heads());
-  const Head head{args, head_index / args.num_heads(), head_index % args.num_heads()};
+  const Head<T> head{args, head_index / args.num_heads(), head_index % args.num_heads()};
   const Index first_panel = cut * plan.panels_per_task;
   const Index num_panels = std::min(plan.panels_per_task, plan.num_panels - first_panel);
 
-  Carver carver(workspace);
-  TileScratch scratch = carve_scratch(args, carver);
-  Panel panels[kPanelsPerTask];
+  Carver<T> carver(workspace);
+  TileScratch<T> scratch = carve_scratch(args, carver);
+  Panel<T> panels[kPanelsPerTask];
   KeyRange keys;
   for (Index p = 0; p < num_panels; ++p) {
-    panels[p] = start_panel(head, cut_panel(args.q_len(), plan.num_panels, first_panel + p), carver);
+    start_panel(head, cut_panel<T>(args.q_len(), plan.num_panels, first_panel + p), carver, panels[p]);
     const KeyRange any = panels[p].range.any;
     if (any.empty()) continue;
     keys = keys.empty() ? any : KeyRange{std::min(keys.begin, any.begin), std::max(keys.end, any.end)};
@@ -293,8 +308,8 @@ void task(const AttentionArgs<float>& args, const AttentionOutput<float>& out, c
       scratch.next.first = p;
       const KeyRange tile = intersect(shared_tile, panels[p].range.any);
       if (tile.empty()) continue;
-      with_vectors(panels[p].width,
-                   [&]<int kVectors>() { fold_tile<kVectors>(head, panels[p], tile, folding, scratch); });
+      with_vectors<T>(panels[p].width,
+                      [&]<int kVectors>() { fold_tile<kVectors>(head, panels[p], tile, folding, scratch); });
     }
   });
   scratch.next = {};
@@ -305,23 +320,4 @@ void task(const AttentionArgs<float>& args, const AttentionOutput<float>& out, c
 }  // namespace qkv::kernels
 HWY_AFTER_NAMESPACE();
 
-#if HWY_ONCE
-
-namespace qkv::kernels {
-
-HWY_EXPORT(plan);
-HWY_EXPORT(task);
-
-ForwardPlan plan_attention_forward(const ForwardShape& shape) {
-  apply_target_cap();
-  return HWY_DYNAMIC_DISPATCH(plan)(shape);
-}
-
-void attention_forward_task(const AttentionArgs<float>& args, const AttentionOutput<float>& out,
-                            const ForwardPlan& plan, Index task_index, float* workspace) {
-  HWY_DYNAMIC_DISPATCH(task)(args, out, plan, task_index, workspace);
-}
-
-}  // namespace qkv::kernels
-
-#endif  // HWY_ONCE
+#endif  // QKV_KERNELS_ATTENTION_FORWARD_INL_H_
