@@ -73,11 +73,11 @@ fuzz:  ## look for inputs that break the readers of files, FUZZ_SECONDS (60) for
 	@cmake --build --preset fuzz >&2
 	@fuzz/run.sh
 
-bench:  ## time qkv beside PyTorch, under three minutes (bench/README.md)
-	@QKV_TEST_TORCH=1 tools/setup.sh test
+bench:  ## time qkv beside PyTorch, ONNX Runtime and JAX, under three minutes (bench/README.md)
+	@tools/setup.sh bench
 	@cmake --preset bench $(CCACHE) >&2
-	@cmake --build --preset bench >&2
-	@$(PYTHON) -B bench/peers.py --quick
+	@cmake --build --preset bench --target qkv_shim attention_bench long_window >&2
+	@model=$$(tools/fetch_model.sh) && $(PYTHON) -B bench/peers.py --quick --model "$$model"
 
 check-cpus: build  ## run on older x86-64 processors by emulation (needs qemu-user)
 	@tests/install/check_cpus.sh

@@ -5,6 +5,7 @@
 #   tools/setup.sh build   also what building the command needs (the default)
 #   tools/setup.sh test    also what `make test` needs
 #   tools/setup.sh fuzz    what `make fuzz` needs
+#   tools/setup.sh bench   what `make bench` needs: also PyTorch and whom qkv is measured beside
 #
 # QKV_NO_INSTALL=1   only reports what is missing; the exit code is 1 if anything is
 # QKV_TEST_TORCH=1   with `test`: also PyTorch and transformers, for tests/parity
@@ -15,6 +16,7 @@ readonly build_packages=(g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev 
   libcli11-dev)
 readonly test_packages=(libgtest-dev libgmock-dev libeigen3-dev clang clang-format clang-tidy doxygen ccache)
 readonly fuzz_packages=(clang libclang-rt-dev ccache)
+readonly bench_packages=(libbenchmark-dev ccache)
 readonly venv_python=.venv/bin/python
 log=""
 trap '[[ -z $log ]] || rm -f "$log"' EXIT
@@ -157,8 +159,12 @@ case $mode in
     [[ ${QKV_TEST_TORCH:-0} != 1 ]] || requirements+=(torch)
     ;;
   fuzz) packages+=("${build_packages[@]}" "${fuzz_packages[@]}") ;;
+  bench)
+    packages+=("${build_packages[@]}" "${bench_packages[@]}")
+    requirements+=(test torch bench)
+    ;;
   *)
-    say "unknown mode '$mode'; modes: model, build, test, fuzz"
+    say "unknown mode '$mode'; modes: model, build, test, fuzz, bench"
     exit 2
     ;;
 esac

@@ -36,6 +36,8 @@ class Place:
         (root / "tools" / "requirements-torch.txt").write_text("toytorch==1.0\n")
         make_wheel(root, "toy")
         make_wheel(root, "toytorch")
+        (root / "tools" / "requirements-bench.txt").write_text("toyrival==1.0\n")
+        make_wheel(root, "toyrival")
         self.installed = root / "installed"
         self.installed.write_text("\n".join(BUILD_PACKAGES + TEST_PACKAGES) + "\n")
         self.calls = root / "calls"
@@ -136,6 +138,13 @@ def test_what_fuzzing_needs_is_installed_for_it(place):
     assert not place.has_module("toy")
 
 
+def test_what_measuring_needs_is_installed_for_it(place):
+    place.remove(*TEST_PACKAGES)
+    run = place.run("bench")
+    assert "setup: installing Debian packages: libbenchmark-dev ccache\n" in run.stderr
+    assert all(place.has_module(name) for name in ("toy", "toytorch", "toyrival"))
+
+
 def test_pytorch_is_installed_only_when_asked_for(place):
     place.run("test")
     run = place.run("test", QKV_TEST_TORCH="1")
@@ -218,4 +227,4 @@ def test_a_python_that_cannot_make_a_venv_is_passed_over(bare_place):
 def test_an_unknown_mode_is_a_usage_error(place):
     run = place.run("everything")
     assert run.returncode == 2
-    assert run.stderr == "setup: unknown mode 'everything'; modes: model, build, test, fuzz\n"
+    assert run.stderr == "setup: unknown mode 'everything'; modes: model, build, test, fuzz, bench\n"
