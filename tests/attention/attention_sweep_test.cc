@@ -29,7 +29,7 @@ struct Factors {
 constexpr Index kNumFactors = 8;
 
 // Cases such that every pair of values of any two factors occurs together in one of them.
-std::vector<AttentionCase> pairwise_cases() {
+std::vector<AttentionCase> make_pairwise_cases() {
   const Factors factors;
   const std::array<Index, kNumFactors> sizes{static_cast<Index>(factors.lengths.size()),
                                              static_cast<Index>(factors.lengths.size()),
@@ -81,6 +81,11 @@ std::vector<AttentionCase> pairwise_cases() {
   return cases;
 }
 
+const std::vector<AttentionCase>& pairwise_cases() {
+  static const std::vector<AttentionCase> cases = make_pairwise_cases();
+  return cases;
+}
+
 // Where every case would take too long, under a sanitizer: QKV_SWEEP_STEP=n takes every n-th.
 std::size_t sweep_step() {
   const char* step = std::getenv("QKV_SWEEP_STEP");
@@ -90,7 +95,7 @@ std::size_t sweep_step() {
 // Every `step`-th case.
 template <class T>
 void expect_agreement_with_oracle(std::size_t step) {
-  const std::vector<AttentionCase> cases = pairwise_cases();
+  const auto& cases = pairwise_cases();
   for (std::size_t n = 0; n < cases.size(); n += step) {
     const AttentionCase& c = cases[n];
     BasicCaseInputs<T> inputs(c);
@@ -119,7 +124,7 @@ TEST(AttentionSweep, AgreesWithTheOracleOnEveryTargetInDouble) {
 class AttentionThreads : public OnEveryTarget {};
 
 TEST_P(AttentionThreads, GivesTheSameBitsForAnyNumberOfThreadsAndWhateverIsObserved) {
-  std::vector<AttentionCase> cases = pairwise_cases();
+  const auto& cases = pairwise_cases();
   TbbExecutor two(2), four(4);
   for (std::size_t n = 0; n < cases.size(); n += 5 * sweep_step()) {
     CaseInputs inputs(cases[n]);
