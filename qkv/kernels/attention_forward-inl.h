@@ -109,8 +109,8 @@ void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>&
   panel.num_queries = cut.num_queries;
   panel.width = round_up(cut.num_queries, kLanes<T>);
   panel.range.all = {0, args.kv_len()};
-  for (Index i = 0; i < panel.width; ++i) {
-    const Index query = cut.first_query + std::min(i, cut.num_queries - 1);
+  for (Index i = 0; i < cut.num_queries; ++i) {
+    const Index query = cut.first_query + i;
     const QueryPlace place = place_query(args, head.b, query);
     panel.key_begin[i] = place.keys.begin;
     panel.key_end[i] = place.keys.end;
@@ -118,6 +118,7 @@ void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>&
     panel.range.add(place.keys);
     if (args.documents) panel.documents.add(args.documents->q(head.b, query));
   }
+  std::fill(panel.position + cut.num_queries, panel.position + panel.width, panel.position[cut.num_queries - 1]);
   panel.qt = carver.take(args.head_dim() * panel.width);
   panel.ot = carver.take(args.v_head_dim() * panel.width);
   panel.row_max = carver.take(panel.width);

@@ -111,19 +111,20 @@ HWY_NOINLINE void add_alibi(T slope, const Panel<T>& panel, KeyRange tile, T* HW
   }
 }
 
-/// scores[j][lane] = t of the tile's keys, -inf where excluded. look_at_tile() was called for the tile.
+/// scores[j][lane] = t of the keys, -inf where excluded. `tile` is what look_at_tile() returned.
 template <int kVectors, class T>
-HWY_NOINLINE void score_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch) {
+HWY_NOINLINE void score_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch,
+                             T* HWY_RESTRICT scores) {
   const auto& args = head.args;
   const Index num_keys = tile.end - tile.begin, count = num_keys * kVectors * kLanes<T>;
-  raw_scores<kVectors>(head, panel, tile, scratch);
-  if (args.softcap) cap_scores(*args.softcap, count, scratch.scores);
+  raw_scores<kVectors>(head, panel, tile, scratch, scores);
+  if (args.softcap) cap_scores(*args.softcap, count, scores);
   if (args.attn_bias) {
     gather_bias(head, panel, tile, scratch.bias);
-    add_bias(scratch.bias, count, scratch.scores);
+    add_bias(scratch.bias, count, scores);
   }
-  if (args.alibi_slopes) add_alibi<kVectors>((*args.alibi_slopes)(head.h), panel, tile, scratch.scores);
-  if (!scratch.visibility.all) mask_scores<kVectors>(scratch.visibility, num_keys, scratch.scores);
+  if (args.alibi_slopes) add_alibi<kVectors>((*args.alibi_slopes)(head.h), panel, tile, scores);
+  if (!scratch.visibility.all) mask_scores<kVectors>(scratch.visibility, num_keys, scores);
 }
 
 /// Moves row_max of the lanes i .. i+kLanes-1 up to new_max, and what was summed with it.
@@ -208,15 +209,16 @@ template <int kVectors, class T>
 HWY_NOINLINE void weigh_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch) {
   constexpr Index kWidth = kVectors * kLanes<T>;
   const Tag<T> d;
-  const Index num_keys = tile.end - tile.begin;
-  look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
-  if (!scratch.visibility.any) return std::fill_n(scratch.scores, num_keys * kWidth, T{0}), void();
-  score_tile<kVectors>(head, panel, tile, scratch);
+  const KeyRange seen = look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
+  std::fill_n(scratch.scores, (tile.end - tile.begin) * kWidth, T{0});
+  if (seen.empty()) return;
+  T* const scores = scratch.scores + (seen.begin - tile.begin) * kWidth;
+  score_tile<kVectors>(head, panel, seen, scratch, scores);
   const auto excluded = hn::Set(d, kMinusInfinity<T>);
   for (Index i = 0; i < kWidth; i += kLanes<T>) {
     const auto row_max = safe_row_max(panel, i), row_sum = hn::Load(d, panel.row_sum + i);
-    for (Index j = 0; j < num_keys; ++j) {
-      T* place = scratch.scores + j * kWidth + i;
+    for (Index j = 0; j < seen.end - seen.begin; ++j) {
+      T* const place = scores + j * kWidth + i;
       const auto t = hn::Load(d, place);
       const auto weight = hn::Div(exp2_or_zero(d, hn::Sub(t, row_max)), row_sum);
       hn::Store(hn::IfThenZeroElse(hn::Eq(t, excluded), weight), d, place);
@@ -256,10 +258,10 @@ struct Folding {
 template <int kVectors, class T>
 HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile, Folding folding,
                             TileScratch<T>& scratch) {
+  tile = look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
+  if (tile.empty()) return;
   const Index num_keys = tile.end - tile.begin, v_head_dim = head.args.v_head_dim();
-  look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
-  if (!scratch.visibility.any) return;
-  score_tile<kVectors>(head, panel, tile, scratch);
+  score_tile<kVectors>(head, panel, tile, scratch, scratch.scores);
   raise_row_max<kVectors>(panel, num_keys, v_head_dim, scratch.scores);
   if (folding.want_entropy)
     exponentiate<kVectors, true>(panel, num_keys, scratch.scores);

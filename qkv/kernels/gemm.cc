@@ -90,6 +90,9 @@ HWY_INLINE void dot_rows(const LinearArgs& args, Index first_output, Index r, In
     for (auto& v : row) v = hn::Zero(d);
   Index c = 0;
   for (; c + kLanes<float> <= in_dim; c += kLanes<float>) {
+    // The rows that come next: their beginnings are where the processor's own prefetching has to start anew.
+    if (c % kLineElements<float> == 0)
+      for (int n = 0; n < kRows; ++n) __builtin_prefetch(w[n] + kRows * args.weight.stride(0) + c, 0, 2);
     VecF32 tokens[kTokens];
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) tokens[t] = hn::LoadU(d, x[t] + c);

@@ -38,10 +38,9 @@ constexpr Index kWordBits = 32, kWordsPerTile = kKeyTile / kWordBits;
 template <class T>
 using MaskWord = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
-/// What a panel sees of a tile of keys.
+/// What a panel sees of some keys: those of a tile, or part of them.
 template <class T>
 struct Visibility {
-  bool any = true;  ///< some query sees some key; if not, the tile is skipped
   bool all = true;  ///< every query sees every key: nothing to mask, and no words are filled in
   HWY_ALIGN MaskWord<T> words[kWordsPerTile][kMaxPanelWidth<T>];  ///< bit j % 32 of words[j / 32][lane]: sees key j
 };
@@ -75,27 +74,27 @@ inline T score_factor(const AttentionArgs<T>& args) {
 }
 
 /// Up to kMaxPanelWidth queries of one head. Lanes past the last query repeat its place with q = 0; their results go
-/// nowhere.
+/// nowhere. Left unset until start_panel(): a task has room for more panels than it may use, and calls may be tiny.
 template <class T>
 struct Panel {
-  Index first_query = 0, num_queries = 0;
-  Index width = 0;  ///< lanes: num_queries rounded up to whole vectors
+  Index first_query, num_queries;
+  Index width;  ///< lanes: num_queries rounded up to whole vectors
   PanelRange range;
-  Index key_begin[kMaxPanelWidth<T>], key_end[kMaxPanelWidth<T>];  ///< of each lane's query: keys in its range
+  Index key_begin[kMaxPanelWidth<T>], key_end[kMaxPanelWidth<T>];  ///< of each query: keys in its range
   Index position[kMaxPanelWidth<T>];                               ///< of each lane's query among the keys
   IdSpan documents;                                                ///< of the queries
 
-  T* qt = nullptr;       ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
-  T* ot = nullptr;       ///< [v_head_dim, width]
-  T* row_max = nullptr;  ///< [width]
-  T* row_sum = nullptr;  ///< [width]
-  T* moment = nullptr;   ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
-  T* key_sum = nullptr;  ///< [width]: row_sum without the sink, known once all keys are folded
+  T* qt;       ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
+  T* ot;       ///< [v_head_dim, width]
+  T* row_max;  ///< [width]
+  T* row_sum;  ///< [width]
+  T* moment;   ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
+  T* key_sum;  ///< [width]: row_sum without the sink, known once all keys are folded
 
-  T* hidden = nullptr;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
-  T* exp_hidden = nullptr;  ///< [hidden_dim, width]: e^(2a)
-  T* wildness = nullptr;    ///< [width]: 0 where no e^(2a) of the lane is anywhere near overflow, else 1
-  bool is_tame = true;      ///< whether wildness is 0 throughout
+  T* hidden;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
+  T* exp_hidden;  ///< [hidden_dim, width]: e^(2a)
+  T* wildness;    ///< [width]: 0 where no e^(2a) of the lane is anywhere near overflow, else 1
+  bool is_tame;   ///< whether wildness is 0 throughout
 };
 
 /// What is to be known of a tile of keys, computed once for all panels of a task.

@@ -88,9 +88,11 @@ inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, In
       for (Index r = 0; r < kBlock<T>; ++r) hn::Store(hn::Mul(v[r], factors), d, panel + (c + r) * width + i);
     }
 #endif
-    for (; c < cols; ++c)
-      for (Index lane = i; lane < i + kLanes<T>; ++lane)
-        panel[c * width + lane] = lane < num_rows ? factor * rows[lane * stride + c] : 0;
+    if (i + kLanes < T >> num_rows)
+      for (Index column = 0; column < cols; ++column) std::fill_n(panel + column * width + i, kLanes<T>, T{0});
+    for (Index lane = i; lane < std::min(i + kLanes<T>, num_rows); ++lane)
+      for (Index column = c; column < cols; ++column)
+        panel[column * width + lane] = factor * rows[lane * stride + column];
   }
 }
 

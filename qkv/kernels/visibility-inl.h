@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -66,29 +67,55 @@ template <class T>
 inline HWY_NOINLINE void restrict_to_documents(const Head<T>& head, const Panel<T>& panel, KeyRange tile,
                                                Visibility<T>& visibility) {
   const auto& [q_ids, k_ids] = *head.args.documents;
+  std::uint32_t words[kWordsPerTile];
   for (Index i = 0; i < panel.num_queries; ++i) {
     const Index id = q_ids(head.b, panel.first_query + i);
-    std::uint32_t words[kWordsPerTile] = {};
-    for (Index j = tile.begin; j < tile.end; ++j) {
-      const Index bit = j - tile.begin;
-      words[bit / kWordBits] |= static_cast<std::uint32_t>(k_ids(head.b, j) == id) << (bit % kWordBits);
+    if (i == 0 || id != q_ids(head.b, panel.first_query + i - 1)) {
+      std::fill_n(words, kWordsPerTile, 0u);
+      for (Index j = 0; j < tile.end - tile.begin; ++j)
+        words[j / kWordBits] |= static_cast<std::uint32_t>(k_ids(head.b, tile.begin + j) == id) << (j % kWordBits);
     }
     for (Index w = 0; w < kWordsPerTile; ++w) visibility.words[w][i] &= words[w];
   }
 }
 
-/// Finds out what the panel sees of a tile. `documents`: the ids among the tile's keys, or of more keys.
+/// Narrows a tile to where some query sees some key, by whole words at its beginning and to the key at its end. A row's bits stay what they
+/// were: the keys that are left out would have added exact zeros.
 template <class T>
-inline HWY_NOINLINE void look_at_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, IdSpan documents,
-                                      Visibility<T>& visibility) {
-  visibility.any = true;
+inline KeyRange narrow_tile(const Panel<T>& panel, KeyRange tile, Visibility<T>& visibility) {
+  std::uint32_t seen_by_any[kWordsPerTile], seen_by_all[kWordsPerTile];
+  Index first_word = 0, end = 0;
+  for (Index w = 0; w < kWordsPerTile; ++w) {
+    MaskWord<T> any = 0, all = ~MaskWord<T>{0};
+    for (Index i = 0; i < panel.num_queries; ++i) {
+      any |= visibility.words[w][i];
+      all &= visibility.words[w][i];
+    }
+    seen_by_any[w] = static_cast<std::uint32_t>(any);
+    seen_by_all[w] = static_cast<std::uint32_t>(all);
+    if (any == 0) continue;
+    if (end == 0) first_word = w;
+    end = w * kWordBits + std::bit_width(seen_by_any[w]);
+  }
+  visibility.all = true;
+  for (Index w = first_word; w * kWordBits < end; ++w) {
+    visibility.all &= seen_by_all[w] == bits_between(0, end - w * kWordBits);
+    auto* const words = visibility.words[w - first_word];
+    if (first_word > 0) std::copy_n(visibility.words[w], panel.num_queries, words);
+    std::fill(words + panel.num_queries, words + panel.width, words[panel.num_queries - 1]);
+  }
+  return {tile.begin + first_word * kWordBits, tile.begin + end};
+}
+
+/// What of a tile the panel has to look at, and what it sees of that; empty if it sees nothing. `documents`: the ids among the tile's keys, or
+/// of more keys.
+template <class T>
+inline HWY_NOINLINE KeyRange look_at_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, IdSpan documents,
+                                          Visibility<T>& visibility) {
   visibility.all = panel.range.all.contains(tile);
   const bool mixed_documents = head.args.documents && !(documents.is_one() && documents == panel.documents);
-  if (mixed_documents && !documents.overlaps(panel.documents)) {
-    visibility.any = visibility.all = false;
-    return;
-  }
-  if (visibility.all && !head.args.keep && !mixed_documents) return;
+  if (mixed_documents && !documents.overlaps(panel.documents)) return {tile.begin, tile.begin};
+  if (visibility.all && !head.args.keep && !mixed_documents) return tile;
 
   for (Index i = 0; i < panel.num_queries; ++i) {
     for (Index w = 0; w < kWordsPerTile; ++w)
@@ -97,21 +124,7 @@ inline HWY_NOINLINE void look_at_tile(const Head<T>& head, const Panel<T>& panel
   }
   if (head.args.keep) restrict_to_keep(head, panel, tile, visibility);
   if (mixed_documents) restrict_to_documents(head, panel, tile, visibility);
-
-  visibility.any = false;
-  visibility.all = true;
-  for (Index w = 0; w < kWordsPerTile; ++w) {
-    const std::uint32_t full = bits_between(0, tile.end - tile.begin - w * kWordBits);
-    MaskWord<T> seen_by_any = 0, seen_by_all = full;
-    for (Index i = 0; i < panel.num_queries; ++i) {
-      seen_by_any |= visibility.words[w][i];
-      seen_by_all &= visibility.words[w][i];
-    }
-    visibility.any |= seen_by_any != 0;
-    visibility.all &= seen_by_all == full;
-    std::fill(visibility.words[w] + panel.num_queries, visibility.words[w] + panel.width,
-              visibility.words[w][panel.num_queries - 1]);
-  }
+  return narrow_tile(panel, tile, visibility);
 }
 
 /// Replaces the scores of keys that a lane does not see by -inf.
