@@ -178,7 +178,10 @@ void add_attend(CLI::App& app, const Console& console) {
                      "A query that may see no key gets zeros."});
   command.callback([options, &console] {
     check_usage(*options);
-    options->dtype == "f64" ? run_attend<double>(*options, console) : run_attend<float>(*options, console);
+    if (options->dtype == "f64")
+      run_attend<double>(*options, console);
+    else
+      run_attend<float>(*options, console);
   });
 }
 

@@ -13,6 +13,10 @@ namespace qkv::cli {
 /// Floats of any kind, as T: float or double.
 template <class T>
 TensorValues<T> load_floats(const std::string& operand);
+template <>
+TensorValues<float> load_floats(const std::string& operand);
+template <>
+TensorValues<double> load_floats(const std::string& operand);
 
 /// Whole numbers of any kind.
 TensorValues<Index> load_integers(const std::string& operand);

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Fits the polynomials of qkv/kernels/math-inl.h and prints them with their largest error.
 
-Each is a minimax fit (Lawson's iteration on a dense Chebyshev grid) in double precision, coefficients then rounded to float.
-Needs numpy. Run: python3 tools/fit_polynomials.py
+Those for floats are minimax fits (Lawson's iteration on a dense Chebyshev grid) in double precision, coefficients then rounded to float;
+2^f for doubles is Chebyshev's series in 40 digits. Needs numpy and mpmath. Run: python3 tools/fit_polynomials.py
 """
 import math
 
+import mpmath
 import numpy as np
 
 
@@ -32,7 +33,12 @@ def show(name, result):
     print("   ", ", ".join(float(c).hex() + "f" for c in coefficients))
 
 
-show("tanh(x)/x on |x| < 0.625, in x^2",
+# Of degree 10, for 2^f = 1 + f (...): so 2^0 is exactly 1.
+mpmath.mp.dps = 40
+series, error = mpmath.chebyfit(lambda f: mpmath.expm1(f * mpmath.ln(2)) / f if f else mpmath.ln(2), [-0.5, 0.5], 11, error=True)
+print(f"(2^f - 1)/f on |f| < 0.5, for doubles: largest error {float(error):.2e}")
+print("   ", ", ".join(float(c).hex() for c in reversed(series)))
+show("tanh(x)/x on |x| < 0.625, in x^2; the kernel adds the 1 last",
      fit(lambda z: math.tanh(math.sqrt(z)) / math.sqrt(z), lambda z: 1.0, 1e-12, 0.625**2, range(6)))
 show("erf(x)/x - 1 on |x| < 1, in x^2",
      fit(lambda z: math.erf(math.sqrt(z)) / math.sqrt(z) - 1, lambda z: 1.0, 1e-12, 1.0, range(8)))

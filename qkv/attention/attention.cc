@@ -31,7 +31,8 @@ void check_and_run(const BasicAttentionOutput<T>& output, View4<T> q, View4<T> k
 }
 
 template <class T>
-BasicAttentionResult<T> check_and_run(View4<T> q, View4<T> k, View4<T> v, const BasicAttentionOptions<T>& options) {
+BasicAttentionResult<T> run_into_new_tensors(View4<T> q, View4<T> k, View4<T> v,
+                                             const BasicAttentionOptions<T>& options) {
   check_call(q, k, v, options);
   const AttentionShapes shapes{q.shape(), k.shape(), v.shape()};
   BasicAttentionResult<T> result;
@@ -62,12 +63,12 @@ void attention_into(const BasicAttentionOutput<double>& output, View4<double> q,
 }
 
 AttentionResult attention(View4<float> q, View4<float> k, View4<float> v, const AttentionOptions& options) {
-  return check_and_run(q, k, v, options);
+  return run_into_new_tensors(q, k, v, options);
 }
 
 BasicAttentionResult<double> attention(View4<double> q, View4<double> k, View4<double> v,
                                        const BasicAttentionOptions<double>& options) {
-  return check_and_run(q, k, v, options);
+  return run_into_new_tensors(q, k, v, options);
 }
 
 }  // namespace qkv

@@ -117,6 +117,7 @@ struct BasicAttentionOptions {
   /// Added to the scaled, capped scores; -inf excludes the key. Shape as Mask::keep.
   std::optional<TensorView<const T, 4>> attn_bias = std::nullopt;
   /// ALiBi (arXiv:2108.12409): score -= alibi_slopes[h] * |p - j|, p = q_start + i the position of the query. Shape [num_heads].
+  /// Distances beyond 2^24 are rounded, in calls on floats.
   std::optional<TensorView<const T, 1>> alibi_slopes = std::nullopt;
   /// Attention sinks (arXiv:2309.17453): one more key for each head with this logit and no value, so that weights may sum to less than 1.
   /// Neither scaled nor masked; -inf: none. Shape [num_heads].

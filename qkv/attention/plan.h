@@ -19,7 +19,8 @@ struct AttentionPlan {
   Index workspace_bytes = 0;  ///< scratch of all workers together
 };
 
-/// The plan of a call on tensors of these shapes, [batch, heads, len, dim] as for attention(), whose elements are of type T: float or double.
+/// The plan of a call on tensors of these shapes, [batch, heads, len, dim] as for attention(), whose elements are of type T: for doubles
+/// plan<double>(...), or options of doubles.
 /// Errors: std::invalid_argument where attention() would throw it, strides apart.
 template <class T = float>
 AttentionPlan plan(const Shape<4>& q_shape, const Shape<4>& k_shape, const Shape<4>& v_shape,

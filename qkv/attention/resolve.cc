@@ -133,7 +133,7 @@ double scale_of(const BasicAttentionOptions<T>& options, Index head_dim) {
   return options.scale.value_or(is_dot ? 1 / std::sqrt(static_cast<double>(head_dim)) : 1);
 }
 
-// Scores are kept in log2 units in float, so what they are multiplied by must be a float of reasonable size.
+// Scores are kept in log2 units, so what they are multiplied by must be of reasonable size: as a float, and doubles get no other rule.
 template <class T>
 void check_scale(const BasicAttentionOptions<T>& options, Index head_dim) {
   constexpr double kLargest = 1e38;
@@ -311,15 +311,18 @@ void check_output(const BasicAttentionOutput<T>& output, const AttentionShapes& 
   }
 }
 
-// Both types are spelled out here, so that the checks are compiled once.
-#define QKV_INSTANTIATE(T)                                                                                   \
-  template void check_shapes(const AttentionShapes&, const BasicAttentionOptions<T>&);                       \
-  template void check_call(View4<T>, View4<T>, View4<T>, const BasicAttentionOptions<T>&);                   \
-  template kernels::AttentionArgs<T> resolve(View4<T>, View4<T>, View4<T>, const BasicAttentionOptions<T>&); \
-  template kernels::ForwardShape forward_shape(const AttentionShapes&, const BasicAttentionOptions<T>&);     \
-  template void check_output(const BasicAttentionOutput<T>&, const AttentionShapes&, const Observe&);
-QKV_INSTANTIATE(float)
-QKV_INSTANTIATE(double)
-#undef QKV_INSTANTIATE
+// The two types that there are.
+template void check_shapes(const AttentionShapes&, const BasicAttentionOptions<float>&);
+template void check_call(View4<float>, View4<float>, View4<float>, const BasicAttentionOptions<float>&);
+template kernels::AttentionArgs<float> resolve(View4<float>, View4<float>, View4<float>,
+                                               const BasicAttentionOptions<float>&);
+template kernels::ForwardShape forward_shape(const AttentionShapes&, const BasicAttentionOptions<float>&);
+template void check_output(const BasicAttentionOutput<float>&, const AttentionShapes&, const Observe&);
+template void check_shapes(const AttentionShapes&, const BasicAttentionOptions<double>&);
+template void check_call(View4<double>, View4<double>, View4<double>, const BasicAttentionOptions<double>&);
+template kernels::AttentionArgs<double> resolve(View4<double>, View4<double>, View4<double>,
+                                                const BasicAttentionOptions<double>&);
+template kernels::ForwardShape forward_shape(const AttentionShapes&, const BasicAttentionOptions<double>&);
+template void check_output(const BasicAttentionOutput<double>&, const AttentionShapes&, const Observe&);
 
 }  // namespace qkv

@@ -41,6 +41,12 @@ std::span<const std::byte> SafetensorsFile::bytes(const std::string& name) const
 }
 
 template <class T>
+void SafetensorsFile::read_floats(const SafetensorsInfo& tensor, std::span<T> out) const {
+  convert_floats(*safetensors_float_format(tensor.dtype), std::endian::little, file_.bytes().data() + tensor.begin,
+                 out);
+}
+
+template <class T>
 TensorValues<T> SafetensorsFile::load_floats(const std::string& name) const {
   const SafetensorsInfo& tensor = info(name);
   check_float(tensor);
@@ -101,14 +107,8 @@ void SafetensorsFile::check_float(const SafetensorsInfo& tensor) const {
         "dtype of " + in_quotes(tensor.name) + " in " + path(), tensor.dtype, "F32, F16, BF16 or F64");
 }
 
-void SafetensorsFile::read_floats(const SafetensorsInfo& tensor, std::span<float> out) const {
-  convert_floats(*safetensors_float_format(tensor.dtype), std::endian::little, file_.bytes().data() + tensor.begin,
-                 out);
-}
-
-void SafetensorsFile::read_floats(const SafetensorsInfo& tensor, std::span<double> out) const {
-  convert_floats(*safetensors_float_format(tensor.dtype), std::endian::little, file_.bytes().data() + tensor.begin,
-                 out);
+void SafetensorsFile::read_f32(const SafetensorsInfo& tensor, std::span<float> out) const {
+  read_floats(tensor, out);
 }
 
 }  // namespace qkv

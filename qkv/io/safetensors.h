@@ -54,7 +54,7 @@ class SafetensorsFile {
     check_float(tensor);
     check_shape(tensor, expected);
     Tensor<float, Rank> result(expected);
-    read_floats(tensor, std::span(result.data(), static_cast<std::size_t>(result.size())));
+    read_f32(tensor, {result.data(), static_cast<std::size_t>(result.size())});
     return result;
   }
 
@@ -78,8 +78,9 @@ class SafetensorsFile {
   StoredIntegers integers(const SafetensorsInfo& tensor, const char* function) const;
   void check_float(const SafetensorsInfo& tensor) const;
   void check_shape(const SafetensorsInfo& tensor, std::span<const Index> expected) const;
-  void read_floats(const SafetensorsInfo& tensor, std::span<float> out) const;
-  void read_floats(const SafetensorsInfo& tensor, std::span<double> out) const;
+  void read_f32(const SafetensorsInfo& tensor, std::span<float> out) const;
+  template <class T>
+  void read_floats(const SafetensorsInfo& tensor, std::span<T> out) const;
   template <class T>
   TensorValues<T> load_floats(const std::string& name) const;
 

@@ -18,14 +18,14 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
-/// Panels of one task: 192 queries on AVX2 share each tile of K and V while it is in L2. 8 instead of 4 gave 6 points
+/// Panels of one task: 192 queries of floats on AVX2 share each tile of K and V while it is in L2. 8 instead of 4 gave 6 points
 /// at head_dim 128 and q_len 4096, nothing at 64.
-constexpr Index kPanelsPerTask = 8;
+inline constexpr Index kPanelsPerTask = 8;
 /// Fewer panels per task as long as there are fewer tasks than this: enough for a few threads to share evenly.
-constexpr Index kEnoughTasks = 16;
+inline constexpr Index kEnoughTasks = 16;
 /// Half of a 512 KiB L2, in elements: Q^T and O^T of all panels of a task stay below it.
 template <class T>
-constexpr Index kHalfL2 = Index{256} * 1024 / Index{sizeof(T)};
+inline constexpr Index kHalfL2 = Index{256} * 1024 / Index{sizeof(T)};
 
 template <class T>
 Index panel_elements(const ForwardShape& shape) {
@@ -70,6 +70,7 @@ ForwardPlan plan(const ForwardShape& shape) {
   plan.panels_per_task = std::min({kPanelsPerTask, fitting, ceil_div(plan.num_panels, wanted_cuts)});
   plan.tasks_per_head = ceil_div(plan.num_panels, plan.panels_per_task);
   plan.num_tasks = heads * plan.tasks_per_head;
+  // Every worker's share begins on a cache line.
   plan.workspace_size =
       round_up(plan.panels_per_task * panel_elements<T>(shape) + scratch_elements<T>(shape), kLineElements<T>);
   return plan;
@@ -80,7 +81,7 @@ template <class T>
 class Carver {
  public:
   explicit Carver(T* memory) : next_(memory) {}
-  T* take(Index floats) { return std::exchange(next_, next_ + floats); }
+  T* take(Index size) { return std::exchange(next_, next_ + size); }
 
  private:
   T* next_;

@@ -26,11 +26,18 @@ struct ForwardPlan {
 /// T: float or double.
 template <class T>
 ForwardPlan plan_attention_forward(const ForwardShape& shape);
+template <>
+ForwardPlan plan_attention_forward<float>(const ForwardShape& shape);
+template <>
+ForwardPlan plan_attention_forward<double>(const ForwardShape& shape);
 
 /// Runs one task: all that `out` has a view for, for the task's queries. Tasks write disjoint rows. `workspace`:
 /// plan.workspace_size elements of the worker's own, aligned to 64 bytes.
-template <class T>
-void attention_forward_task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const ForwardPlan& plan,
-                            Index task, T* workspace);
+/// @{
+void attention_forward_task(const AttentionArgs<float>& args, const AttentionOutput<float>& out,
+                            const ForwardPlan& plan, Index task, float* workspace);
+void attention_forward_task(const AttentionArgs<double>& args, const AttentionOutput<double>& out,
+                            const ForwardPlan& plan, Index task, double* workspace);
+/// @}
 
 }  // namespace qkv::kernels

@@ -39,7 +39,6 @@ ForwardPlan plan_attention_forward<float>(const ForwardShape& shape) {
   return HWY_DYNAMIC_DISPATCH(plan_f32)(shape);
 }
 
-template <>
 void attention_forward_task(const AttentionArgs<float>& args, const AttentionOutput<float>& out,
                             const ForwardPlan& plan, Index task, float* workspace) {
   HWY_DYNAMIC_DISPATCH(task_f32)(args, out, plan, task, workspace);

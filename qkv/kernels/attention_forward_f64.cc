@@ -39,7 +39,6 @@ ForwardPlan plan_attention_forward<double>(const ForwardShape& shape) {
   return HWY_DYNAMIC_DISPATCH(plan_f64)(shape);
 }
 
-template <>
 void attention_forward_task(const AttentionArgs<double>& args, const AttentionOutput<double>& out,
                             const ForwardPlan& plan, Index task, double* workspace) {
   HWY_DYNAMIC_DISPATCH(task_f64)(args, out, plan, task, workspace);

@@ -32,11 +32,11 @@ namespace HWY_NAMESPACE {
 
 /// How far (log2 units) row_max may lag; see the invariant.
 template <class T>
-constexpr T kSlack = 8;
+inline constexpr T kSlack = 8;
 
 /// Finite biases and sinks count as +-this at most, so that none turns into -inf in log2 units: however low, a finite bias does not hide its key.
 template <class T>
-constexpr T kLargestBias = std::numeric_limits<T>::max() / T{1.5};  // log2(e) is below 1.5
+inline constexpr T kLargestBias = std::numeric_limits<T>::max() / T{1.5};  // log2(e) is below 1.5
 
 template <class T>
 inline void reset_softmax(Panel<T>& panel, Index v_head_dim) {

@@ -20,11 +20,11 @@ using Tag = hn::ScalableTag<T>;
 template <class T>
 using Vec = hn::Vec<Tag<T>>;
 template <class T>
-constexpr Index kLanes = hn::MaxLanes(Tag<T>());
+inline constexpr Index kLanes = hn::MaxLanes(Tag<T>());
 
 /// Elements of a cache line.
 template <class T>
-constexpr Index kLineElements = 64 / Index{sizeof(T)};
+inline constexpr Index kLineElements = 64 / Index{sizeof(T)};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace qkv::kernels

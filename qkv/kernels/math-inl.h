@@ -1,4 +1,5 @@
-// Elementary functions on vectors of float and of double (erf: float). Coefficients: tools/fit_polynomials.py.
+// Elementary functions on vectors of float and of double (erf: float). Coefficients: tools/fit_polynomials.py; 2^f for floats:
+// docs/kernels.md.
 
 #if defined(QKV_KERNELS_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_MATH_INL_H_
@@ -86,7 +87,7 @@ struct MathConstants<double> {
 
 /// Below this exp2_or_zero is an exact 0.
 template <class T>
-constexpr T kLowestExponent = -MathConstants<T>::kExponentBias;
+inline constexpr T kLowestExponent = -MathConstants<T>::kExponentBias;
 
 /// 2^t for t <= 127: error below 1 ulp (1.2 on targets without FMA), exactly 0 for t < -126.5 (-inf included) and
 /// exactly 1 at 0; NaN stays NaN. In double the same with 1023 for 127. 2^t = 2^n 2^f with n the nearest integer and |f| <= 1/2. Adding

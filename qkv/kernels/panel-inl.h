@@ -22,26 +22,26 @@ namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
 template <class T>
-constexpr T kLog2E = static_cast<T>(1.442695040888963407);
-constexpr double kLn2 = 0.693147180559945309;
+inline constexpr T kLog2E = static_cast<T>(1.442695040888963407);
+inline constexpr double kLn2 = 0.693147180559945309;
 
-/// Keys in a tile: a 96 x 24 tile of scores is 9 KiB, and beside the panel's Q^T (6 KiB at head_dim 64) it leaves half
+/// Keys in a tile: a tile of scores, 96 x 24 floats or 96 x 12 doubles on AVX2, is 9 KiB, and beside the panel's Q^T (6 KiB at head_dim 64) it leaves half
 /// of a 32 KiB L1 to K and V. On AVX2 48 to 192 were within two points of each other at head_dim 64, and 96 beat 144 by
 /// four at 128.
-constexpr Index kKeyTile = 96;
+inline constexpr Index kKeyTile = 96;
 
 template <class T>
-constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
+inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
 
 /// Masks of a tile are kept as bits, 32 keys to a word. A word is as wide as an element, whose lane it shares: that of a double is half empty.
-constexpr Index kWordBits = 32, kWordsPerTile = kKeyTile / kWordBits;
+inline constexpr Index kWordBits = 32, kWordsPerTile = kKeyTile / kWordBits;
 template <class T>
 using MaskWord = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
 
 /// What a panel sees of some keys: those of a tile, or part of them.
 template <class T>
 struct Visibility {
-  bool all = true;  ///< every query sees every key: nothing to mask, and no words are filled in
+  bool all = true;  ///< every query sees every key: nothing to mask, and the words count for nothing
   HWY_ALIGN MaskWord<T> words[kWordsPerTile][kMaxPanelWidth<T>];  ///< bit j % 32 of words[j / 32][lane]: sees key j
 };
 

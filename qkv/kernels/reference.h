@@ -10,7 +10,7 @@
 #include "qkv/kernels/attention_args.h"
 
 // The oracle: attention in plain loops straight from the formula, one query at a time, every sum in `Accumulator`.
-// Accumulator = double is the truth that every kernel is tested against; Accumulator = float with the keys visited in
+// Accumulator = double is the truth that every kernel for floats is tested against, long double that for doubles; Accumulator = float or double with the keys visited in
 // reverse shows what rounding honest plain code suffers. Written to be checked by eye, not to be fast.
 
 namespace qkv::kernels {
@@ -65,8 +65,8 @@ bool reference_visible(const AttentionArgs<T>& args, Index b, Index h, Index i, 
 }
 
 /// What dropout multiplies a weight by: 0 or 1 / (1 - p).
-template <class T>
-double reference_dropout(const AttentionArgs<T>& args, Index b, Index h, Index i, Index j) {
+template <class Accumulator, class T>
+Accumulator reference_dropout(const AttentionArgs<T>& args, Index b, Index h, Index i, Index j) {
   if (!args.dropout) return 1;
   const auto& [threshold, seed, batch_start] = *args.dropout;
   const auto word = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
@@ -75,7 +75,7 @@ double reference_dropout(const AttentionArgs<T>& args, Index b, Index h, Index i
                      word(static_cast<std::uint64_t>(h)), word(batch_start + static_cast<std::uint64_t>(b))},
                     {word(seed), word(seed >> 32)});
   const std::uint32_t bits = words[static_cast<std::size_t>(j % 8 / 2)] >> (j % 2 * 16) & 0xFFFF;
-  return bits < threshold ? 0 : 65536.0 / (65536.0 - threshold);
+  return bits < threshold ? 0 : Accumulator(65536) / Accumulator(65536 - threshold);
 }
 
 /// q.k, the cosine of the two, or the additive score of one query and one key.
@@ -161,7 +161,7 @@ void reference_row(const AttentionArgs<T>& args, Index b, Index h, Index i, KeyO
     if (weight != 0) entropy -= weight * (scores[n] - row_max - std::log(row_sum));
     if (weight > std::numeric_limits<T>::epsilon() / T(keys.size()))
       magnitude = std::max(magnitude, reference_magnitude(args, scores[n]));
-    const auto factor = Accumulator(reference_dropout(args, b, h, i, j));
+    const auto factor = reference_dropout<Accumulator>(args, b, h, i, j);
     if (factor == 0) continue;  // dropped: exactly nothing, whatever the value
     const Accumulator kept = weight * factor;
     for (Index d = 0; d < args.v_head_dim(); ++d)

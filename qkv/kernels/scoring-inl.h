@@ -32,7 +32,7 @@ namespace HWY_NAMESPACE {
 /// Up to this |a| e^2a and its reciprocal are far inside the range of T, and products of two are 0 or inf at worst, which the formula
 /// takes. Beyond, tanh(a + b) is computed as it is written.
 template <class T>
-constexpr T kTameHidden = sizeof(T) == 4 ? 40 : 300;
+inline constexpr T kTameHidden = sizeof(T) == 4 ? 40 : 300;
 
 /// What lengths are computed in.
 template <class T>

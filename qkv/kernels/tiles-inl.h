@@ -26,9 +26,9 @@ namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
 /// A panel is at most this many vectors wide: with 3 vectors and kTileRows rows the tile just fills the registers.
-constexpr int kMaxVectors = 3;
+inline constexpr int kMaxVectors = 3;
 template <class T>
-constexpr Index kMaxPanelWidth = kMaxVectors* kLanes<T>;
+inline constexpr Index kMaxPanelWidth = kLanes<T>* kMaxVectors;
 
 /// Rows of the main tile for a panel of kVectors vectors. 12 accumulators + 3 panel vectors + 1 broadcast = the 16
 /// registers of SSE4 and AVX2; 24 + 3 + 1 of the 32 of AVX-512 and NEON. Narrower panels take more rows, so that enough
@@ -95,6 +95,9 @@ struct StoreSums {
   }
 };
 
+/// Steps of a tile's loop that are written out. On NEON one: of four, clang lifts so many loads that the sums leave the registers.
+inline constexpr int kUnrolledSteps = HWY_ARCH_ARM ? 1 : 4;
+
 template <int kRows, int kVectors, Left kLeft, class T, class Finish>
 HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_RESTRICT panel, Index depth, Index first,
                      Finish& finish) {
@@ -103,7 +106,7 @@ HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_REST
   Vec<T> sums[kRows][kVectors];
   for (auto& row : sums)
     for (auto& v : row) v = hn::Zero(d);
-#pragma GCC unroll 4
+#pragma GCC unroll kUnrolledSteps
   for (Index t = 0; t < depth; ++t) {
     Vec<T> lanes[kVectors];
 #pragma GCC unroll 4
@@ -130,8 +133,13 @@ HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_REST
 
 /// Rows first .. num_rows-1 of `left`: full tiles, then what is left over in tiles of half, a quarter, ... as many rows.
 template <int kRows, int kVectors, Left kLeft, class T, class Finish>
-HWY_NOINLINE void contract_rows(const T* HWY_RESTRICT left, Index stride, Index first, Index num_rows,
-                                const T* HWY_RESTRICT panel, Index depth, Finish& finish) {
+#if HWY_ARCH_ARM && HWY_COMPILER_GCC_ACTUAL
+// Before it gives out registers GCC reorders instructions, on Arm though not on x86, and lifts loads as clang does: 8 x 3 tiles spilled.
+[[gnu::optimize("no-schedule-insns")]]
+#endif
+HWY_NOINLINE void
+contract_rows(const T* HWY_RESTRICT left, Index stride, Index first, Index num_rows, const T* HWY_RESTRICT panel,
+              Index depth, Finish& finish) {
   const Index row_step = kLeft == Left::kRows ? stride : 1;
   Index r = first;
   for (; r + kRows <= num_rows; r += kRows)

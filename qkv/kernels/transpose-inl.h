@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 
 /// Lanes of a 128-bit block: the unit in which vectors can be transposed on every target.
 template <class T>
-constexpr int kBlock = 16 / sizeof(T);
+inline constexpr int kBlock = 16 / sizeof(T);
 
 /// A vector whose block b holds kBlock elements from p[b * kBlock * stride] on: as many columns of every kBlock-th row.
 template <class D>
@@ -88,7 +88,7 @@ inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, In
       for (Index r = 0; r < kBlock<T>; ++r) hn::Store(hn::Mul(v[r], factors), d, panel + (c + r) * width + i);
     }
 #endif
-    if (i + kLanes < T >> num_rows)
+    if (num_rows < i + kLanes<T>)
       for (Index column = 0; column < cols; ++column) std::fill_n(panel + column * width + i, kLanes<T>, T{0});
     for (Index lane = i; lane < std::min(i + kLanes<T>, num_rows); ++lane)
       for (Index column = c; column < cols; ++column)
