@@ -51,8 +51,7 @@ def attention_of(shim, inputs):
 def plain_qkv(shim, problem):
     """qkv on the same shape, packed and without a mask: what a mask or a layout costs."""
     inputs = Inputs(dataclasses.replace(problem, mask="full", layout="packed"))
-    plain = attention_of(shim, inputs)
-    return Contestant("qkv full", lambda: plain.call(), path="packed")
+    return Contestant("qkv full", attention_of(shim, inputs).call, path="packed")
 
 
 def attention_cell(bench, problem, with_jax=False, beside_plain=False, again=False):
@@ -103,7 +102,9 @@ def linear_facts(bench, tokens, in_dim, out_dim):
 
 def linear_cell(bench, tokens, in_dim, out_dim):
     """A Linear layer beside F.linear, its weights where the last call left them."""
-    x, w, bias = torch.randn(tokens, in_dim), torch.randn(out_dim, in_dim) / in_dim**0.5, torch.randn(out_dim)
+    generator = torch.Generator().manual_seed(tokens)
+    x, w, bias = (torch.randn(shape, generator=generator) for shape in ((tokens, in_dim), (out_dim, in_dim), (out_dim,)))
+    w /= in_dim**0.5
     y = torch.empty(tokens, out_dim)
     call = bench.shim.linear(x, w, bias, y)
 
@@ -124,8 +125,9 @@ class Cycle:
 
     def __init__(self):
         shape = (self.NUM_LAYERS, self.OUT_DIM, self.IN_DIM)
-        self.weights = torch.randn(shape, generator=torch.Generator().manual_seed(1)).div_(self.IN_DIM**0.5)
-        self.bias = torch.randn(self.OUT_DIM)
+        generator = torch.Generator().manual_seed(1)
+        self.weights = torch.randn(shape, generator=generator).div_(self.IN_DIM**0.5)
+        self.bias = torch.randn(self.OUT_DIM, generator=generator)
 
     def qkv(self, shim, x):
         outs = torch.empty(self.NUM_LAYERS, x.shape[0], self.OUT_DIM)
@@ -149,12 +151,12 @@ class Cycle:
 
 def cycle_cell(bench, cycle, tokens):
     """A pass over 1 GiB of weights beside F.linear on the same weights and a loop that only reads them."""
-    x = torch.randn(tokens, cycle.IN_DIM)
+    x = torch.randn(tokens, cycle.IN_DIM, generator=torch.Generator().manual_seed(tokens))
     ours, rivals = cycle.qkv(bench.shim, x), [cycle.torch(x)]
     check_equal(f"linear cycle {tokens}", ours, rivals, 1e-4)
     num_weights = cycle.weights.numel()
     rates = [fma_rate(bench.shim, 2.0 * tokens * num_weights),
-             Rate("percent_of_read_bandwidth", 4.0 * num_weights, lambda: bench.shim.read_gbytes(cycle.weights) * 1e9)]
+             Rate("percent_of_read_bandwidth", 4.0 * num_weights, lambda _: bench.shim.read_gbytes(cycle.weights) * 1e9)]
     facts = linear_facts(bench, tokens, cycle.IN_DIM, cycle.OUT_DIM)
     return compete(facts, ours, rivals, rates, bench.repeat)
 
@@ -165,7 +167,8 @@ def tiny_cell(bench):
     qkv is called by a loop in C. PyTorch is called by the fastest loop there is in Python, and by one in C++.
     """
     dim = 16
-    q, k, v = (torch.randn(1, 1, 1, dim) for _ in range(3))
+    generator = torch.Generator().manual_seed(dim)
+    q, k, v = (torch.randn((1, 1, 1, dim), generator=generator) for _ in range(3))
     out = torch.empty_like(v)
     pointers = [x.data_ptr() for x in (q, k, v)]
     tiny, loop = bench.shim.lib.qkv_tiny_call_seconds, torch_loop.load(bench.build_folder).torch_tiny_call_seconds

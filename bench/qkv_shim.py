@@ -14,8 +14,18 @@ class AttentionCall(ctypes.Structure):
     _fields_ += [("hidden_dim", ctypes.c_int64)]
 
 
+def with_tensors(function, arguments, tensors):
+    """function(*arguments) as a function of no arguments that keeps `tensors` alive, to whose memory the arguments point."""
+
+    def call():
+        return function(*arguments)
+
+    call.tensors = tensors
+    return call
+
+
 class Shim:
-    """The library, and how many threads it runs on. Tensors are torch's; who calls keeps them alive."""
+    """The library, and how many threads it runs on. Tensors are torch's."""
 
     def __init__(self, path):
         self.lib = ctypes.CDLL(str(path))
@@ -43,23 +53,23 @@ class Shim:
     def target(self):
         return self.lib.qkv_target().decode()
 
-    def fma_gflops(self, dtype="f32"):
-        return self.lib.qkv_fma_gflops(dtype == "f64", 0.02)
+    def fma_gflops(self, seconds, dtype="f32"):
+        return self.lib.qkv_fma_gflops(dtype == "f64", seconds)
 
     def read_gbytes(self, tensor):
         return self.lib.qkv_read_gbytes(tensor.data_ptr(), tensor.numel())
 
     def attention(self, call, q, k, v, out):
-        """A function of no arguments that does the call."""
+        """A function of no arguments that does the call; it keeps the tensors alive, but not the mask that `call` points to."""
         function = self.lib.qkv_attention_f64 if q.element_size() == 8 else self.lib.qkv_attention
-        arguments = (ctypes.byref(call), *(x.data_ptr() for x in (q, k, v, out)))
-        return lambda: function(*arguments)
+        tensors = (q, k, v, out)
+        return with_tensors(function, (ctypes.byref(call), *(x.data_ptr() for x in tensors)), tensors)
 
     def linear(self, x, w, bias, out):
-        """A function of no arguments that computes out [tokens, out_dim] = x w^T + bias."""
-        function, sizes = self.lib.qkv_linear, (*x.shape, w.shape[0])
-        pointers = tuple(tensor.data_ptr() for tensor in (x, w, bias, out))
-        return lambda: function(*sizes, *pointers)
+        """A function of no arguments that computes out [tokens, out_dim] = x w^T + bias; it keeps the tensors alive."""
+        tensors = (x, w, bias, out)
+        arguments = (*x.shape, w.shape[0], *(tensor.data_ptr() for tensor in tensors))
+        return with_tensors(self.lib.qkv_linear, arguments, tensors)
 
     def embed(self, texts, out):
         """A function of no arguments that writes the vectors of texts, by the model that was loaded last, to `out`."""

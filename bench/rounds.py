@@ -6,8 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-# A turn takes about so long, or one call.
+# What is timed of a turn takes about so long, or one call.
 TURN_SECONDS = 0.03
+# What comes before it untimed: a core that wakes up on a virtual machine is slow for a while, and worker threads sleep.
+WARM_SECONDS = 0.02
+# The loop of a Rate runs as long as a turn of qkv, but no longer than this.
+LONGEST_RATE = 0.5
 SETTLE_SECONDS = 0.002
 LONGEST_SETTLING = 0.5
 
@@ -41,15 +45,16 @@ class Contestant:
 
 @dataclasses.dataclass
 class Rate:
-    """What the speed of a call is held against: `work` of one call, and measure() = how much of it a loop does in a second."""
+    """What the speed of a call is held against: `work` of one call, and measure(seconds) = how much of it a loop of
+    about so long does in a second."""
 
     field: str
     work: float
-    measure: Callable[[], float]
+    measure: Callable[[float], float]
 
 
 def fma_rate(shim, flops, dtype="f32"):
-    return Rate("percent_of_fma", flops, lambda: shim.fma_gflops(dtype) * 1e9)
+    return Rate("percent_of_fma", flops, lambda seconds: shim.fma_gflops(seconds, dtype) * 1e9)
 
 
 def settle():
@@ -66,26 +71,50 @@ def settle():
         is_busy = time.process_time() - begin > SETTLE_SECONDS / 4
 
 
-def calls_in_a_turn(contestant):
+def warm_up(contestant):
+    """At least one call."""
+    end = time.perf_counter() + WARM_SECONDS
     contestant.call()
-    return max(1, round(TURN_SECONDS / max(1e-7, contestant.seconds_of(1))))
+    while time.perf_counter() < end:
+        contestant.call()
+
+
+def size_of_turn(contestant):
+    """How many calls are timed in a turn, and about how many seconds they take."""
+    warm_up(contestant)
+    seconds = max(1e-7, contestant.seconds_of(1))
+    calls = max(1, round(TURN_SECONDS / seconds))
+    return calls, calls * seconds
 
 
 def turn(contestant, calls):
     settle()
-    if calls > 1:
-        contestant.call()  # wakes the threads
+    warm_up(contestant)
     return contestant.seconds_of(calls)
 
 
+def rate_turn(rate, seconds):
+    settle()
+    rate.measure(WARM_SECONDS)
+    return rate.measure(seconds)
+
+
 def take_turns(contestants, rates, repeat):
-    """Returns, of each round, what the rates measured and the seconds of one call of each contestant."""
-    calls = [calls_in_a_turn(contestant) for contestant in contestants]
+    """Returns, of each round, the seconds of one call of each contestant, and what the rates measured.
+
+    The first contestant is the one that is held against the rates: they have a turn directly before its own and one directly after,
+    each as long, and what counts is the mean.
+    """
+    sizes = [size_of_turn(contestant) for contestant in contestants]
+    calls = [n for n, _ in sizes]
+    rate_seconds = min(LONGEST_RATE, max(TURN_SECONDS, sizes[0][1]))
     rounds = []
     for _ in range(repeat):
-        settle()
-        measured = [rate.measure() for rate in rates]
-        rounds.append((measured, [turn(c, n) for c, n in zip(contestants, calls)]))
+        before = [rate_turn(rate, rate_seconds) for rate in rates]
+        seconds = [turn(contestants[0], calls[0])]
+        after = [rate_turn(rate, rate_seconds) for rate in rates]
+        seconds += [turn(c, n) for c, n in zip(contestants[1:], calls[1:])]
+        rounds.append((seconds, [(b + a) / 2 for b, a in zip(before, after)]))
     return rounds
 
 
@@ -106,14 +135,14 @@ def against(name, path, mine, theirs):
 def compete(facts, ours, rivals, rates, repeat):
     """One object for each rival, or one without a rival: `facts` and the figures."""
     rounds = take_turns([ours, *rivals], rates, repeat)
-    mine = [seconds[0] for _, seconds in rounds]
+    mine = [seconds[0] for seconds, _ in rounds]
     figures = {"qkv_ms": statistics.median(mine) * 1e3, "rounds": repeat}
     for n, rate in enumerate(rates):
         figures[rate.field] = 100 * statistics.median(rate.work / m / measured[n]
-                                                      for m, (measured, _) in zip(mine, rounds))
+                                                      for m, (_, measured) in zip(mine, rounds))
     if not rivals:
         return [facts | figures | against(None, "", mine, None)]
-    return [facts | figures | against(rival.name, rival.path, mine, [seconds[n] for _, seconds in rounds])
+    return [facts | figures | against(rival.name, rival.path, mine, [seconds[n] for seconds, _ in rounds])
             for n, rival in enumerate(rivals, 1)]
 
 

@@ -11,8 +11,8 @@ SOURCE = pathlib.Path(__file__).with_name("torch_loop.cc")
 
 
 def load(folder):
-    """The library, from a folder in which it is compiled when it is not there or older than its source."""
-    library = pathlib.Path(folder, "libtorch_loop.so")
+    """The library, from a folder in which it is compiled when it is not there for this version of PyTorch, or older than its source."""
+    library = pathlib.Path(folder, f"libtorch_loop-{torch.__version__}.so")
     if not library.exists() or library.stat().st_mtime < SOURCE.stat().st_mtime:
         root = pathlib.Path(torch.__file__).parent
         subprocess.run([os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-shared", "-fPIC",
