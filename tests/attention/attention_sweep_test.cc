@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -89,7 +90,7 @@ const std::vector<AttentionCase>& pairwise_cases() {
 // Where every case would take too long, under a sanitizer: QKV_SWEEP_STEP=n takes every n-th.
 std::size_t sweep_step() {
   const char* step = std::getenv("QKV_SWEEP_STEP");
-  return step ? std::stoul(step) : 1;
+  return step ? std::max(1ul, std::stoul(step)) : 1;
 }
 
 // Every `step`-th case.
