@@ -16,9 +16,10 @@ using testing::little_endian;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::vector<float> convert(FloatFormat format, const std::string& bytes, std::size_t count,
-                           std::endian order = std::endian::little) {
-  std::vector<float> out(count);
+template <class T = float>
+std::vector<T> convert(FloatFormat format, const std::string& bytes, std::size_t count,
+                       std::endian order = std::endian::little) {
+  std::vector<T> out(count);
   convert_floats(format, order, reinterpret_cast<const std::byte*>(bytes.data()), out);
   return out;
 }
@@ -94,6 +95,39 @@ TEST(Convert, ReadsBigEndianNumbers) {
   EXPECT_EQ(convert(FloatFormat::kF32, std::string("\x3f\xc0\0\0", 4), 1, std::endian::big)[0], 1.5f);
   EXPECT_EQ(convert(FloatFormat::kF16, std::string("\x3e\0", 2), 1, std::endian::big)[0], 1.5f);
   EXPECT_EQ(convert(FloatFormat::kF64, std::string("\x3f\xf8\0\0\0\0\0\0", 8), 1, std::endian::big)[0], 1.5f);
+}
+
+// The same numbers as double, from either byte order.
+void expect_doubles(FloatFormat format, const std::string& little, std::size_t width,
+                    const std::vector<double>& expected) {
+  std::string big;
+  for (std::size_t at = 0; at < little.size(); at += width) {
+    const std::string number = little.substr(at, width);
+    big.append(number.rbegin(), number.rend());
+  }
+  EXPECT_EQ(convert<double>(format, little, expected.size(), std::endian::little), expected);
+  EXPECT_EQ(convert<double>(format, big, expected.size(), std::endian::big), expected);
+}
+
+TEST(ConvertToDouble, IsExactForEveryFormatAndByteOrder) {
+  expect_doubles(FloatFormat::kF16, little_endian(std::vector<std::uint16_t>{0x3e00, 0xc001, 0x0001, 0x7c00}), 2,
+                 {1.5, -2 - 0x1p-9, 0x1p-24, kInfinity});
+  expect_doubles(FloatFormat::kBf16, little_endian(std::vector<std::uint16_t>{0x3f80, 0xc049, 0x0001, 0xff80}), 2,
+                 {1, -3.140625, 0x1p-133, -kInfinity});
+  expect_doubles(FloatFormat::kF32, little_endian(std::vector<float>{0.1f, -3e38f, 0x1p-149f}), 4,
+                 {0.1f, -3e38f, 0x1p-149});
+  expect_doubles(FloatFormat::kF64, little_endian(std::vector<double>{0.1, -1e308, 5e-324, -kInfinity}), 8,
+                 {0.1, -1e308, 5e-324, -kInfinity});
+}
+
+TEST(ConvertToDouble, KeepsNaN) {
+  const auto is_nan = [](FloatFormat format, const std::string& bytes) {
+    return std::isnan(convert<double>(format, bytes, 1)[0]);
+  };
+  EXPECT_TRUE(is_nan(FloatFormat::kF16, little_endian(std::uint16_t{0x7e00})));
+  EXPECT_TRUE(is_nan(FloatFormat::kBf16, little_endian(std::uint16_t{0x7fc0})));
+  EXPECT_TRUE(is_nan(FloatFormat::kF32, little_endian(std::nanf(""))));
+  EXPECT_TRUE(is_nan(FloatFormat::kF64, little_endian(std::nan(""))));
 }
 
 }  // namespace

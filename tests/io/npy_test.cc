@@ -58,6 +58,20 @@ TEST(NpyFile, ReadsFloatsOfEachWidthAndByteOrder) {
   EXPECT_EQ(list(open(">f2", "(3,)", big_endian(f2, 2)).to_f32()), expected);
 }
 
+TEST(NpyFile, ReadsFloatsOfEachWidthAndByteOrderAsDoubles) {
+  const std::vector<double> doubles{0.1, -1e308, 5e-324};
+  const std::string f8 = little_endian(doubles);
+  const std::string f4 = little_endian(std::vector<float>{0.1f, -2.f});
+  const std::string f2 = little_endian(std::vector<std::uint16_t>{0x3e00, 0xc000});
+  EXPECT_EQ(list(open("<f8", "(3,)", f8).to_f64()), doubles);
+  EXPECT_EQ(list(open(">f8", "(3,)", big_endian(f8, 8)).to_f64()), doubles);
+  EXPECT_THAT(list(open("<f4", "(2,)", f4).to_f64()), ElementsAre(static_cast<double>(0.1f), -2));
+  EXPECT_THAT(list(open(">f4", "(2,)", big_endian(f4, 4)).to_f64()), ElementsAre(static_cast<double>(0.1f), -2));
+  EXPECT_THAT(list(open("<f2", "(2,)", f2).to_f64()), ElementsAre(1.5, -2));
+  EXPECT_THAT(list(open(">f2", "(2,)", big_endian(f2, 2)).to_f64()), ElementsAre(1.5, -2));
+  EXPECT_THAT(list(open("<f8", "(3, 1)", f8, true).to_f64()), ElementsAreArray(doubles));
+}
+
 TEST(NpyFile, TellsDtypeShapeAndOrder) {
   const NpyFile file = open("<f4", "(1, 2)", std::string(8, '\0'), true);
   EXPECT_EQ(file.descr(), "<f4");
@@ -100,8 +114,10 @@ TEST(NpyFile, GivesNoFloatsOfIntegersOrBools) {
   for (const char* descr : {"|b1", "|u1", "|i1"}) {
     const NpyFile file = open(descr, "(1,)", "\1");
     const auto error = error_of<std::invalid_argument>([&] { file.to_f32(); });
+    EXPECT_THAT(error.what(), HasSubstr("NpyFile::to_f32"));
     EXPECT_THAT(error.what(), HasSubstr("got \"" + std::string(descr) + "\", expected a float dtype"));
     EXPECT_THAT(error.what(), HasSubstr(file.path()));
+    EXPECT_THAT(error_of<std::invalid_argument>([&] { file.to_f64(); }).what(), HasSubstr("NpyFile::to_f64"));
   }
 }
 
@@ -195,6 +211,17 @@ TEST(WriteNpy, IsReadBackWithTheSameBits) {
   EXPECT_THAT(folder.names(), ElementsAre("x"));
 }
 
+TEST(WriteNpy, OfDoublesIsReadBackWithTheSameBits) {
+  const TempFolder folder;
+  const std::vector<double> values{1, -0., std::numeric_limits<double>::infinity(), 5e-324, 1e308, 0.1};
+  write_npy(folder.file("x"), std::vector<Index>{2, 3}, values);
+  const NpyFile file(folder.file("x"));
+  EXPECT_EQ(file.descr(), "<f8");
+  const auto tensor = file.to_f64();
+  EXPECT_THAT(tensor.shape, ElementsAre(2, 3));
+  EXPECT_EQ(little_endian(list(tensor)), little_endian(values));
+}
+
 TEST(WriteNpy, KeepsNaN) {
   const TempFolder folder;
   write_npy(folder.file("x"), {}, std::vector<float>{std::nanf("")});
@@ -205,8 +232,8 @@ TEST(WriteNpy, KeepsNaN) {
 
 TEST(WriteNpy, WritesTheBytesThatNumpyWrites) {
   const TempFolder folder;
-  const auto header = [](const std::string& shape) {
-    const std::string dict = "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }";
+  const auto header = [](const std::string& shape, const std::string& descr = "<f4") {
+    const std::string dict = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
     return "\x93NUMPY\x01" + std::string("\0\x76\0", 3) + dict + std::string(117 - dict.size(), ' ') + '\n';
   };
   write_npy(folder.file("a"), std::vector<Index>{}, std::vector<float>{1});
@@ -217,6 +244,8 @@ TEST(WriteNpy, WritesTheBytesThatNumpyWrites) {
   EXPECT_EQ(read_all(folder.file("b")), header("(2,)") + little_endian(std::vector<float>{1, 2}));
   EXPECT_EQ(read_all(folder.file("c")), header("(1, 2)") + little_endian(std::vector<float>{1, 2}));
   EXPECT_EQ(read_all(folder.file("d")), header("(2, 0)"));
+  write_npy(folder.file("e"), std::vector<Index>{2}, std::vector<double>{1, 0.1});
+  EXPECT_EQ(read_all(folder.file("e")), header("(2,)", "<f8") + little_endian(std::vector<double>{1, 0.1}));
 }
 
 TEST(WriteNpy, BeginsTheValuesAtAMultipleOf64ForLongHeadersToo) {

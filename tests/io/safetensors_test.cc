@@ -87,6 +87,17 @@ TEST(SafetensorsFile, LoadsF64F16AndBf16AsFloat) {
   EXPECT_THAT(list(open.file.load_f32("brain")), ElementsAre(2.5f));
 }
 
+TEST(SafetensorsFile, LoadsEachFloatDtypeAsDoubleExactly) {
+  const OpenFile open(mixed_file());
+  EXPECT_THAT(list(open.file.load_f64("double")), ElementsAre(0.1, 1e300, -2));
+  EXPECT_THAT(list(open.file.load_f64("w")), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(open.file.load_f64("w").shape, ElementsAre(2, 3));
+  EXPECT_THAT(list(open.file.load_f64("half")), ElementsAre(1, 0x1p-24));
+  EXPECT_THAT(list(open.file.load_f64("brain")), ElementsAre(2.5));
+  EXPECT_THAT(error_of<std::invalid_argument>([&] { open.file.load_f64("byte"); }).what(), HasSubstr("got U8"));
+  EXPECT_THROW(open.file.load_f64("missing"), std::out_of_range);
+}
+
 TEST(SafetensorsFile, LoadsRankZeroAndSizeZero) {
   const OpenFile open(mixed_file());
   EXPECT_THAT(open.file.load_f32("brain").shape, IsEmpty());
