@@ -20,6 +20,7 @@ namespace qkv {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 class DoubleAttention : public test::OnEveryTarget {
  protected:
@@ -84,6 +85,68 @@ TEST_P(DoubleAttention, IgnoresNaNInExcludedKeysAndValues) {
     for (Index h = 0; h < 3; ++h)
       for (Index j = lengths[static_cast<std::size_t>(b)]; j < 150; ++j) k_(b, h, j, 3) = v_(b, h, j, 2) = kNaN;
   EXPECT_TRUE(same_bits(attention(q_, k_, v_, options).out, clean.out));
+}
+
+// Of a mask by which query i sees key j where sees(i, j): NaN and Inf in values show in the rows that see them alone.
+template <class Sees>
+void expect_spoilt_where_seen(const Tensor<double, 4>& q, const Tensor<double, 4>& k, Tensor<double, 4>& v,
+                              const BasicAttentionOptions<double>& options, const Sees& sees) {
+  constexpr Index kNaNKey = 110, kInfKey = 120;
+  const auto clean = attention(q, k, v, options);
+  const double nan_place = std::exchange(v(0, 1, kNaNKey, 2), kNaN);
+  const double inf_place = std::exchange(v(0, 1, kInfKey, 4), kInf);
+  const auto spoilt = attention(q, k, v, options);
+  v(0, 1, kNaNKey, 2) = nan_place;
+  v(0, 1, kInfKey, 4) = inf_place;
+  EXPECT_TRUE(same_bits(spoilt.lse, clean.lse) && same_bits(spoilt.entropy, clean.entropy));
+  for (Index b = 0; b < 2; ++b)
+    for (Index h = 0; h < 3; ++h)
+      for (Index i = 0; i < 31; ++i) {
+        const bool here = b == 0 && h == 1, sees_nan = here && sees(i, kNaNKey), sees_inf = here && sees(i, kInfKey);
+        for (Index d = 0; d < 5; ++d) {
+          const double got = spoilt.out(b, h, i, d), expected = clean.out(b, h, i, d);
+          if (d == 2 && sees_nan)
+            ASSERT_TRUE(std::isnan(got)) << i;
+          else if (d == 4 && sees_inf)
+            ASSERT_EQ(got, kInf) << i;
+          else if (sees_nan || sees_inf)
+            ASSERT_NEAR(got, expected, 1e-13) << i << ' ' << d;
+          else
+            ASSERT_EQ(got, expected) << b << ' ' << h << ' ' << i << ' ' << d;
+        }
+      }
+}
+
+TEST_P(DoubleAttention, KeepsNaNAndInfFromTheRowsOfAPanelThatDoNotSeeThem) {
+  const Observe observe{.lse = true, .entropy = true};
+  expect_spoilt_where_seen(q_, k_, v_, {.mask = {.causal = true, .q_start = 100}, .observe = observe},
+                           [](Index i, Index j) { return j <= 100 + i; });
+  const auto sees = [](Index i, Index j) { return (i + j) % 3 != 0; };
+  Tensor<bool, 4> keep({1, 1, 31, 150});
+  for (Index i = 0; i < 31; ++i)
+    for (Index j = 0; j < 150; ++j) keep(0, 0, i, j) = sees(i, j);
+  expect_spoilt_where_seen(q_, k_, v_, {.mask = {.keep = keep.view()}, .observe = observe}, sees);
+}
+
+TEST_P(DoubleAttention, ReachesResultsWhoseUnnormalisedSumOverflows) {
+  // Equal weights: the sum of the values from key 110 on overflows from the second on, their mean does not.
+  for (Index n = 0; n < k_.size(); ++n) k_.data()[n] = 0;
+  const BasicAttentionOptions<double> options{.mask = {.causal = true, .q_start = 100}};
+  const auto clean = attention(q_, k_, v_, options);
+  for (Index j = 110; j < 150; ++j) v_(0, 1, j, 2) = 1e308;
+  const auto large = attention(q_, k_, v_, options);
+  for (Index i = 0; i < 31; ++i) {
+    const Index num_large = std::max<Index>(0, i - 9);
+    for (Index d = 0; d < 5; ++d) {
+      if (d == 2 && num_large > 0)
+        ASSERT_NEAR(large.out(0, 1, i, d) / 1e308, static_cast<double>(num_large) / static_cast<double>(101 + i), 1e-14)
+            << i;
+      else if (num_large > 1)
+        ASSERT_NEAR(large.out(0, 1, i, d), clean.out(0, 1, i, d), 1e-14) << i << ' ' << d;
+      else
+        ASSERT_EQ(large.out(0, 1, i, d), clean.out(0, 1, i, d)) << i << ' ' << d;
+    }
+  }
 }
 
 TEST_P(DoubleAttention, DropsTheWeightsThatACallOnFloatsDrops) {

@@ -97,6 +97,66 @@ TEST_P(RowIndependence, DropoutOfABatchInPartsIsThatOfTheWhole) {
   }
 }
 
+// Row 0 sees the same keys in both calls, and the other rows of its panel every key in one and none in the other, so
+// that the panel looks at all of each tile, or at as little as row 0 needs.
+template <class T>
+class FirstRow {
+ public:
+  FirstRow() {
+    for (Index j : {37, 40, 70, 77, 130, 150, 202}) seen_[static_cast<std::size_t>(j)] = true;
+  }
+
+  void expect_same_by_keep() const {
+    Tensor<bool, 4> all({1, 1, 203, 203}, true), none({1, 1, 203, 203}, false);
+    for (Index j = 0; j < 203; ++j) all(0, 0, 0, j) = none(0, 0, 0, j) = seen_[static_cast<std::size_t>(j)];
+    expect_same({.keep = all.view()}, {.keep = none.view()});
+  }
+
+  void expect_same_by_documents() const {
+    std::vector<Index> of_k(203, 2), others_see(203, 2), others_blind(203, 3);
+    for (std::size_t j = 0; j < 203; ++j)
+      if (seen_[j]) of_k[j] = 1;
+    others_see[0] = others_blind[0] = 1;
+    const auto ids = [](const std::vector<Index>& row) { return TensorView<const Index, 2>(row.data(), {1, 203}); };
+    expect_same({.documents = Documents{.k = ids(of_k), .q = ids(others_see)}},
+                {.documents = Documents{.k = ids(of_k), .q = ids(others_blind)}});
+  }
+
+ private:
+  BasicAttentionResult<T> run(const Mask& mask) const {
+    return attention(
+        q_, k_, v_,
+        BasicAttentionOptions<T>{.mask = mask, .observe = {.lse = true, .entropy = true}, .reproducible = true});
+  }
+
+  void expect_same(const Mask& others_see, const Mask& others_blind) const {
+    const auto crowded = run(others_see), alone = run(others_blind);
+    for (Index h = 0; h < 2; ++h) {
+      EXPECT_EQ(0, std::memcmp(&crowded.out(0, h, 0, 0), &alone.out(0, h, 0, 0), 40 * sizeof(T))) << h;
+      EXPECT_EQ(crowded.lse(0, h, 0), alone.lse(0, h, 0)) << h;
+      EXPECT_EQ(crowded.entropy(0, h, 0), alone.entropy(0, h, 0)) << h;
+      // That the calls differ where they should:
+      EXPECT_TRUE(std::isfinite(crowded.lse(0, h, 1))) << h;
+      EXPECT_TRUE(std::isinf(alone.lse(0, h, 1))) << h;
+    }
+  }
+
+  test::Random random_{6};
+  Tensor<T, 4> q_ = random_.tensor<4, T>({1, 2, 203, 24}), k_ = random_.tensor<4, T>({1, 2, 203, 24}),
+               v_ = random_.tensor<4, T>({1, 2, 203, 40});
+  std::vector<bool> seen_ = std::vector<bool>(203);
+};
+
+TEST_P(RowIndependence, WhatTheOtherRowsSeeByKeepDoesNotMatter) {
+  FirstRow<float>().expect_same_by_keep();
+  FirstRow<double>().expect_same_by_keep();
+}
+
+TEST_P(RowIndependence, WhatTheOtherRowsSeeByDocumentsDoesNotMatter) {
+  FirstRow<float>().expect_same_by_documents();
+  FirstRow<double>().expect_same_by_documents();
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, RowIndependence, testing::ValuesIn(kernels::supported_targets()),
                          test::OnEveryTarget::name);
 

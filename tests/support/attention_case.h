@@ -90,7 +90,7 @@ class BasicCaseInputs {
     for (Index b = 0; b < view.shape(0); ++b)
       for (Index h = 0; h < view.shape(1); ++h)
         for (Index i = 0; i < view.shape(2); ++i)
-          for (Index d = 0; d < view.shape(3); ++d) view(b, h, i, d) = static_cast<T>(random.normal());
+          for (Index d = 0; d < view.shape(3); ++d) view(b, h, i, d) = random.normal<T>();
   }
 
   void set_scoring(const AttentionCase& c, Random& random) {
