@@ -2,6 +2,7 @@
 // same values again.
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -37,6 +38,12 @@ T stored_value(std::string_view bytes, const NpyHeader& header, Index n) {
 void check_floats(const NpyFile& file, const NpyHeader& header, std::string_view bytes) {
   const auto values = file.to_f32();
   require(values.shape == file.shape(), "the shape of the header");
+  const auto doubles = file.to_f64();
+  require(doubles.shape == values.shape, "the same shape as doubles");
+  for (Index n = 0; n < values.values.size(); ++n) {
+    const float value = values.values.data()[n], rounded = static_cast<float>(doubles.values.data()[n]);
+    require(rounded == value || (std::isnan(rounded) && std::isnan(value)), "doubles that round to the floats");
+  }
   if (header.dtype.bytes == 4) {
     for_each_value(values.shape, file.fortran_order(), [&](Index place, Index stored) {
       require(std::bit_cast<std::uint32_t>(values.values.data()[place]) ==
