@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: bench check-threads fuzz help demo command model build test lint check check-cpus format
+.PHONY: bench check-threads fuzz help demo command model build test lint check check-arm check-cpus format
 
 QKV := build/release/qkv
 PYTHON := .venv/bin/python
@@ -78,6 +78,12 @@ bench:  ## time qkv beside PyTorch, ONNX Runtime and JAX, under three minutes (b
 	@cmake --preset bench $(CCACHE) >&2
 	@cmake --build --preset bench >&2
 	@model=$$(tools/fetch_model.sh) || model=; $(PYTHON) -B bench/peers.py --quick $${model:+--model "$$model"}
+
+check-arm:  ## cross-build for 64-bit Arm, run kernels and attention with NEON by emulation (minutes)
+	@tools/setup.sh arm
+	@cmake --preset arm $(CCACHE) >&2
+	@cmake --build --preset arm >&2
+	@tests/install/check_arm.sh
 
 check-cpus: build  ## run on older x86-64 processors by emulation (needs qemu-user)
 	@tests/install/check_cpus.sh

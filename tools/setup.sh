@@ -5,6 +5,7 @@
 #   tools/setup.sh build   also what building the command needs (the default)
 #   tools/setup.sh test    also what `make test` needs
 #   tools/setup.sh fuzz    what `make fuzz` needs
+#   tools/setup.sh arm     what `make check-arm` needs; lets dpkg install packages of arm64 beside this machine's own
 #   tools/setup.sh bench   what `make bench` needs: also PyTorch and whom qkv is measured beside
 #
 # QKV_NO_INSTALL=1   only reports what is missing; the exit code is 1 if anything is
@@ -16,6 +17,8 @@ readonly build_packages=(g++ cmake ninja-build pkg-config libhwy-dev libtbb-dev 
   libcli11-dev)
 readonly test_packages=(libgtest-dev libgmock-dev libeigen3-dev clang clang-format clang-tidy doxygen ccache)
 readonly fuzz_packages=(clang libclang-rt-dev ccache)
+readonly arm_packages=(g++-aarch64-linux-gnu qemu-user ccache libhwy-dev:arm64 libtbb-dev:arm64 libutf8proc-dev:arm64
+  libgtest-dev:arm64 libgmock-dev:arm64)
 readonly bench_packages=(libbenchmark-dev ccache)
 readonly venv_python=.venv/bin/python
 log=""
@@ -58,21 +61,38 @@ venv_is_ready() {
 missing_packages() {
   local installed package
   # dpkg-query fails when it does not know one of the names; those are missing as well.
-  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "$@" 2>/dev/null || true)
+  # A package of another architecture is asked for as NAME:ARCHITECTURE.
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n${db:Status-Status} ${Package}:${Architecture}\n' "$@" \
+    2>/dev/null || true)
   for package in "$@"; do
     grep -qxF "installed $package" <<<"$installed" || printf '%s\n' "$package"
   done
 }
 
-apt() {
-  local as_root=()
+as_root() {
+  local sudo=()
   if ((EUID != 0)); then
     command -v sudo >/dev/null || fail "not root and no sudo: run as root: apt-get install ${missing[*]}"
     # The password is asked for here, not inside quietly, where nobody would see the question.
     sudo -v || fail "sudo said no: run as root: apt-get install ${missing[*]}"
-    as_root=(sudo)
+    sudo=(sudo)
   fi
-  quietly "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300 "$@"
+  quietly "${sudo[@]}" "$@"
+}
+
+apt() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300 "$@"; }
+
+# Package lists that were fetched before dpkg knew the architecture have none of its packages.
+add_architecture_of() {
+  local package architecture
+  for package in "$@"; do
+    [[ $package == *:* ]] || continue
+    architecture=${package#*:}
+    ! grep -qxF "$architecture" <<<"$(dpkg --print-architecture && dpkg --print-foreign-architectures)" || continue
+    say "adding the architecture $architecture to dpkg's (back: dpkg --remove-architecture $architecture)"
+    as_root dpkg --add-architecture "$architecture" || fail "dpkg --add-architecture failed"
+    needs_update=1
+  done
 }
 
 have_package_lists() { compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null; }
@@ -92,8 +112,9 @@ install_packages() {
   fi
   command -v apt-get >/dev/null || fail "no apt-get to install: ${missing[*]}"
   say "installing Debian packages: ${missing[*]}"
-  local just_updated=0
-  if ! have_package_lists; then
+  local just_updated=0 needs_update=0
+  add_architecture_of "${missing[@]}"
+  if ((needs_update)) || ! have_package_lists; then
     apt update || fail "apt-get update failed"
     just_updated=1
   fi
@@ -159,12 +180,13 @@ case $mode in
     [[ ${QKV_TEST_TORCH:-0} != 1 ]] || requirements+=(torch)
     ;;
   fuzz) packages+=("${build_packages[@]}" "${fuzz_packages[@]}") ;;
+  arm) packages+=("${build_packages[@]}" "${arm_packages[@]}") ;;
   bench)
     packages+=("${build_packages[@]}" "${bench_packages[@]}")
     requirements+=(test torch bench)
     ;;
   *)
-    say "unknown mode '$mode'; modes: model, build, test, fuzz, bench"
+    say "unknown mode '$mode'; modes: model, build, test, fuzz, arm, bench"
     exit 2
     ;;
 esac

@@ -48,6 +48,14 @@ class Place:
             f'for name in "${{@:4}}"; do if grep -qxF "$name" {self.installed}; then echo "installed $name"; '
             "else rc=1; fi; done; exit ${rc:-0}",
         )
+        self.architectures = root / "architectures"
+        self.architectures.write_text("amd64\n")
+        self.program(
+            "dpkg",
+            f'case $1 in --print-architecture) head -n 1 {self.architectures} ;; '
+            f"--print-foreign-architectures) tail -n +2 {self.architectures} ;; "
+            f'--add-architecture) echo "$2" >>{self.architectures} ;; esac',
+        )
         self.program("sudo", '[[ $1 == -v ]] || exec "$@"')
         self.apt(f'case " $* " in *" install "*) printf "%s\\n" "${{@:6}}" >>{self.installed} ;; esac')
 
@@ -136,6 +144,25 @@ def test_what_fuzzing_needs_is_installed_for_it(place):
     run = place.run("fuzz")
     assert "setup: installing Debian packages: libclang-rt-dev ccache\n" in run.stderr
     assert not place.has_module("toy")
+
+
+def test_the_architecture_is_made_known_before_its_packages_are_asked_for(place):
+    place.apt(
+        f'[[ $* == *update* ]] && cp {place.architectures} {place.root}/listed; '
+        f'[[ $* != *:arm64* ]] || grep -q arm64 {place.root}/listed || exit 100'
+    )
+    run = place.run("arm")
+    assert run.returncode == 0, run.stderr
+    assert "setup: adding the architecture arm64 to dpkg's" in run.stderr
+    calls = [re.search(r"\b(update|install)\b", call)[1] for call in place.calls.read_text().splitlines()]
+    assert calls == ["update", "install"]
+    assert "adding" not in place.run("arm").stderr
+    assert place.architectures.read_text() == "amd64\narm64\n"
+
+
+def test_a_package_of_this_architecture_does_not_stand_for_that_of_another(place):
+    assert "libhwy-dev:arm64" in place.run("arm", QKV_NO_INSTALL="1").stderr
+    assert place.architectures.read_text() == "amd64\n"
 
 
 def test_what_measuring_needs_is_installed_for_it(place):
@@ -227,4 +254,4 @@ def test_a_python_that_cannot_make_a_venv_is_passed_over(bare_place):
 def test_an_unknown_mode_is_a_usage_error(place):
     run = place.run("everything")
     assert run.returncode == 2
-    assert run.stderr == "setup: unknown mode 'everything'; modes: model, build, test, fuzz, bench\n"
+    assert run.stderr == "setup: unknown mode 'everything'; modes: model, build, test, fuzz, arm, bench\n"
