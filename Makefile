@@ -8,7 +8,7 @@ SHELL := /bin/bash
 
 QKV := build/release/qkv
 PYTHON := .venv/bin/python
-PYTEST := QKV_BINARY="$(CURDIR)/$(QKV)" $(PYTHON) -B -m pytest -q -p no:cacheprovider --import-mode=importlib
+PYTEST := QKV_BINARY="$(CURDIR)/$(QKV)" $(PYTHON) -B -m pytest -q -rs -p no:cacheprovider --import-mode=importlib
 # Asked in the recipe, since the recipe's first line may be what installs ccache.
 CCACHE := $$(command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 # ccache caches files with a precompiled header only if told that their macros and times may differ.

@@ -1,4 +1,4 @@
-"""What tests in several folders share: an installed qkv, static and shared, and the blocks of a page of the docs.
+"""What tests in several folders share: a terminal, an installed qkv (static and shared), the blocks of a page of the docs.
 
 qkv is installed into a folder and then moved. That needs the libraries that `make build` leaves in build/release
 (QKV_BUILD names another build folder).
@@ -6,6 +6,7 @@ qkv is installed into a folder and then moved. That needs the libraries that `ma
 
 import os
 import pathlib
+import pty
 import re
 import shlex
 import shutil
@@ -24,6 +25,19 @@ def run_command(*command, **options):
     result = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
     assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
     return result.stdout
+
+
+@pytest.fixture(scope="session")
+def new_terminal():
+    """Opens a pseudo-terminal: our end and the command's."""
+
+    def open_one():
+        try:
+            return pty.openpty()
+        except OSError as error:  # a chroot without /dev/pts
+            pytest.skip(f"needs a pseudo-terminal: {error}")
+
+    return open_one
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import json
 import math
 import os
 import pathlib
-import pty
 import struct
 import subprocess
 import termios
@@ -86,11 +85,11 @@ def qkv(environment):
 
 
 @pytest.fixture(scope="session")
-def in_terminal(environment):
+def in_terminal(environment, new_terminal):
     """Runs the command in a terminal of its own with so many columns; stdout and stderr both go there."""
 
     def run(columns, *arguments, env=None):
-        ours, theirs = pty.openpty()
+        ours, theirs = new_terminal()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         process = subprocess.Popen(
             [BINARY, *map(str, arguments)], stdin=theirs, stdout=theirs, stderr=theirs, env=environment | (env or {})

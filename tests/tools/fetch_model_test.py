@@ -8,7 +8,6 @@ import http.server
 import json
 import os
 import pathlib
-import pty
 import resource
 import signal
 import subprocess
@@ -253,9 +252,9 @@ def test_a_fetch_that_waits_for_another_can_be_interrupted(toy):
     assert (process.returncode, err) == (130, "qkv: interrupted; the model was not fetched\n")
 
 
-def test_on_a_terminal_the_progress_is_drawn(toy):
+def test_on_a_terminal_the_progress_is_drawn(toy, new_terminal):
     toy.index.go_on.clear()
-    mine, theirs = pty.openpty()
+    mine, theirs = new_terminal()
     process = subprocess.Popen(
         toy.command(), env=toy.environment(), stdout=subprocess.DEVNULL, stderr=theirs, text=True
     )
