@@ -35,9 +35,13 @@ def show(name, result):
 
 # Of degree 10, for 2^f = 1 + f (...): so 2^0 is exactly 1.
 mpmath.mp.dps = 40
-series, error = mpmath.chebyfit(lambda f: mpmath.expm1(f * mpmath.ln(2)) / f if f else mpmath.ln(2), [-0.5, 0.5], 11, error=True)
-print(f"(2^f - 1)/f on |f| < 0.5, for doubles: largest error {float(error):.2e}")
-print("   ", ", ".join(float(c).hex() for c in reversed(series)))
+for low, high in (-0.5, 0.5), (0, 1):
+    series, error = mpmath.chebyfit(
+        lambda f: mpmath.expm1(f * mpmath.ln(2)) / f if f else mpmath.ln(2), [low, high], 11, error=True)
+    print(f"(2^f - 1)/f on {low} .. {high}, for doubles: largest error {float(error):.2e}")
+    print("   ", ", ".join(float(c).hex() for c in reversed(series)))
+show("(2^f - 1)/f on 0 .. 1, weighted so that it is the relative error of 2^f",
+     fit(lambda f: math.expm1(f * math.log(2)) / f if f else math.log(2), lambda f: f / 2**f, 0.0, 1.0, range(6), 1500))
 show("tanh(x)/x on |x| < 0.625, in x^2; the kernel adds the 1 last",
      fit(lambda z: math.tanh(math.sqrt(z)) / math.sqrt(z), lambda z: 1.0, 1e-12, 0.625**2, range(6)))
 show("erf(x)/x - 1 on |x| < 1, in x^2",

@@ -109,16 +109,19 @@ void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>&
   panel.first_query = cut.first_query;
   panel.num_queries = cut.num_queries;
   panel.width = round_up(cut.num_queries, kLanes<T>);
-  panel.range.all = {0, args.kv_len()};
+  PanelRange range{.any = {}, .all = {0, args.kv_len()}};
+  IdSpan documents;
   for (Index i = 0; i < cut.num_queries; ++i) {
     const Index query = cut.first_query + i;
     const QueryPlace place = place_query(args, head.b, query);
     panel.key_begin[i] = place.keys.begin;
     panel.key_end[i] = place.keys.end;
     panel.position[i] = place.position;
-    panel.range.add(place.keys);
-    if (args.documents) panel.documents.add(args.documents->q(head.b, query));
+    range.add(place.keys);
+    if (args.documents) documents.add(args.documents->q(head.b, query));
   }
+  panel.range = range;
+  panel.documents = documents;
   std::fill(panel.position + cut.num_queries, panel.position + panel.width, panel.position[cut.num_queries - 1]);
   panel.qt = carver.take(args.head_dim() * panel.width);
   panel.ot = carver.take(args.v_head_dim() * panel.width);
@@ -198,17 +201,6 @@ void sum_normalised(const Head<T>& head, Panel<T>& panel, TileScratch<T>& scratc
   scale_values(panel, v_head_dim, keep_scale(head.args));
 }
 
-// ot <- out^T; whether all of it is finite.
-template <class T>
-bool close_values(const Head<T>& head, Panel<T>& panel) {
-  close_sums(head, panel);
-  bool all_finite = false;
-  with_vectors<T>(panel.width, [&]<int kVectors>() {
-    all_finite = normalise<kVectors>(panel, head.args.v_head_dim(), keep_scale(head.args));
-  });
-  return all_finite;
-}
-
 // Writes out. A NaN or Inf in it may be 0 * NaN of an excluded value, an overflow of the unnormalised sum, or rightly there: such panels are
 // folded again, and the rows in which it stays are summed another way. The other rows keep the bits that they would have without it.
 template <class T>
@@ -216,19 +208,19 @@ void finish_values(const Head<T>& head, Panel<T>& panel, TensorView<T, 4> out, b
                    TileScratch<T>& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
   T* const rows = &out(head.b, head.h, panel.first_query, 0);
-  bool all_finite = close_values(head, panel);
-  if (!all_finite) {
-    refold_guarded(head, panel, want_entropy, scratch);
-    all_finite = close_values(head, panel);
-  }
-  unpack_panel(panel.ot, panel.width, panel.num_queries, v_head_dim, rows, out.stride(2));
-  if (all_finite) return;
+  const Index stride = out.stride(2);
+  close_sums(head, panel);
+  if (write_values(panel, v_head_dim, keep_scale(head.args), rows, stride)) return;
+  refold_guarded(head, panel, want_entropy, scratch);
+  close_sums(head, panel);
+  if (write_values(panel, v_head_dim, keep_scale(head.args), rows, stride)) return;
   bool row_is_finite[kMaxPanelWidth<T>];
-  for (Index i = 0; i < panel.num_queries; ++i) row_is_finite[i] = is_finite(panel, i, v_head_dim);
+  for (Index i = 0; i < panel.num_queries; ++i)
+    row_is_finite[i] = std::all_of(rows + i * stride, rows + i * stride + v_head_dim, [](T x) { return std::isfinite(x); });
   sum_normalised(head, panel, scratch);
   for (Index i = 0; i < panel.num_queries; ++i) {
     if (row_is_finite[i]) continue;
-    for (Index c = 0; c < v_head_dim; ++c) rows[i * out.stride(2) + c] = panel.ot[c * panel.width + i];
+    for (Index c = 0; c < v_head_dim; ++c) rows[i * stride + c] = panel.ot[c * panel.width + i];
   }
 }
 

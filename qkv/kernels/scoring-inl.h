@@ -241,16 +241,15 @@ HWY_INLINE void additive_row(const AdditiveScoring<T>& additive, const Panel<T>&
   for (int v = 0; v < kVectors; ++v) hn::Store(hn::Mul(score[v], hn::Set(d, factor)), d, scores + v * kLanes<T>);
 }
 
-/// scores[j][lane] = score_factor() * dot product or cosine of the tile's keys with the queries.
-template <int kVectors, class T>
+/// Hands score_factor() * dot product or cosine of the tile's keys with the queries to `finish`.
+template <int kVectors, class T, class Finish>
 HWY_INLINE void product_scores(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch,
-                               T* HWY_RESTRICT scores) {
+                               Finish& finish) {
   const auto& args = head.args;
   const Index head_dim = args.head_dim();
   const bool is_cosine = std::holds_alternative<CosineScoring>(args.scoring);
   const KeyFeatures<T>& keys = scratch.keys;
   const T* const rows = is_cosine ? keys.unit_keys + (tile.begin - keys.first_key) * head_dim : head.key(tile.begin);
-  StoreSums<T, kVectors> finish{scores, nullptr, scratch.next};
   contract<kVectors, Left::kRows>(rows, is_cosine ? head_dim : args.k.stride(2), tile.end - tile.begin, panel.qt,
                                   head_dim, finish);
 }
@@ -260,7 +259,10 @@ template <int kVectors, class T>
 HWY_INLINE void raw_scores(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch,
                            T* HWY_RESTRICT scores) {
   const auto* additive = head.args.additive();
-  if (!additive) return product_scores<kVectors>(head, panel, tile, scratch, scores);
+  if (!additive) {
+    StoreSums<T, kVectors> finish{scores, nullptr, scratch.next};
+    return product_scores<kVectors>(head, panel, tile, scratch, finish);
+  }
   for (Index j = 0; j < tile.end - tile.begin; ++j)
     additive_row<kVectors>(*additive, panel, scratch.keys, tile.begin - scratch.keys.first_key + j,
                            score_factor(head.args), scores + j * kVectors * kLanes<T>);

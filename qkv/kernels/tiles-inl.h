@@ -86,11 +86,11 @@ struct StoreSums {
   template <int kRows>
   HWY_INLINE void operator()(Index first, const Vec<T> (&sums)[kRows][kVectors]) const {
     for (Index r = first; r < first + kRows; ++r) next.fetch(r);
+    T* HWY_RESTRICT const rows = out + first * kVectors * kLanes<T>;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v)
-        hn::Store(sums[r][v], Tag<T>(), out + ((first + r) * kVectors + v) * kLanes<T>);
+      for (int v = 0; v < kVectors; ++v) hn::Store(sums[r][v], Tag<T>(), rows + (r * kVectors + v) * kLanes<T>);
     }
   }
 };
@@ -121,11 +121,12 @@ HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_REST
   // Sums of a tile start from zero and are added to what was there at the end: two-level summation, whose error grows
   // with the tile's depth plus the number of tiles, not with their product.
   if (finish.partial) {
+    const T* const partial = finish.partial + first * kWidth;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int n = 0; n < kVectors; ++n)
-        sums[r][n] = hn::Add(hn::Load(d, finish.partial + (first + r) * kWidth + n * kLanes<T>), sums[r][n]);
+        sums[r][n] = hn::Add(hn::Load(d, partial + r * kWidth + n * kLanes<T>), sums[r][n]);
     }
   }
   finish(first, sums);

@@ -96,25 +96,34 @@ inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, In
   }
 }
 
+/// rows[i * stride + c] = change(panel[c * width + i]) for i < num_rows <= kLanes, c < cols.
+template <class T, class Change>
+HWY_INLINE void unpack_lanes(const T* HWY_RESTRICT panel, Index width, Index num_rows, Index cols, T* HWY_RESTRICT rows,
+                             Index stride, const Change& change) {
+  const Tag<T> d;
+  Index c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; num_rows == kLanes<T> && c + kBlock<T> <= cols; c += kBlock<T>) {
+    Vec<T> v[kBlock<T>];
+    for (Index r = 0; r < kBlock<T>; ++r) v[r] = change(hn::Load(d, panel + (c + r) * width));
+    transpose_blocks(d, v);
+    for (Index r = 0; r < kBlock<T>; ++r) store_blocks(d, v[r], rows + r * stride + c, stride);
+  }
+#endif
+  for (; c < cols; ++c) {
+    HWY_ALIGN T lanes[kLanes<T>];
+    hn::Store(change(hn::Load(d, panel + c * width)), d, lanes);
+    for (Index i = 0; i < num_rows; ++i) rows[i * stride + c] = lanes[i];
+  }
+}
+
 /// rows[i * stride + c] = panel[c * width + i] for i < num_rows, c < cols.
 template <class T>
 inline HWY_NOINLINE void unpack_panel(const T* HWY_RESTRICT panel, Index width, Index num_rows, Index cols,
                                       T* HWY_RESTRICT rows, Index stride) {
-  for (Index i = 0; i < num_rows; i += kLanes<T>) {
-    Index c = 0;
-#if HWY_TARGET != HWY_SCALAR
-    const Tag<T> d;
-    for (; i + kLanes<T> <= num_rows && c + kBlock<T> <= cols; c += kBlock<T>) {
-      Vec<T> v[kBlock<T>];
-      for (Index r = 0; r < kBlock<T>; ++r) v[r] = hn::Load(d, panel + (c + r) * width + i);
-      transpose_blocks(d, v);
-      for (Index r = 0; r < kBlock<T>; ++r) store_blocks(d, v[r], rows + (i + r) * stride + c, stride);
-    }
-#endif
-    for (; c < cols; ++c)
-      for (Index lane = i; lane < std::min(i + kLanes<T>, num_rows); ++lane)
-        rows[lane * stride + c] = panel[c * width + lane];
-  }
+  for (Index i = 0; i < num_rows; i += kLanes<T>)
+    unpack_lanes(panel + i, width, std::min(kLanes<T>, num_rows - i), cols, rows + i * stride, stride,
+                 [](Vec<T> v) { return v; });
 }
 
 }  // namespace HWY_NAMESPACE
