@@ -216,7 +216,8 @@ void finish_values(const Head<T>& head, Panel<T>& panel, TensorView<T, 4> out, b
   if (write_values(panel, v_head_dim, keep_scale(head.args), rows, stride)) return;
   bool row_is_finite[kMaxPanelWidth<T>];
   for (Index i = 0; i < panel.num_queries; ++i)
-    row_is_finite[i] = std::all_of(rows + i * stride, rows + i * stride + v_head_dim, [](T x) { return std::isfinite(x); });
+    row_is_finite[i] =
+        std::all_of(rows + i * stride, rows + i * stride + v_head_dim, [](T x) { return std::isfinite(x); });
   sum_normalised(head, panel, scratch);
   for (Index i = 0; i < panel.num_queries; ++i) {
     if (row_is_finite[i]) continue;

@@ -33,6 +33,10 @@ namespace HWY_NAMESPACE {
 /// How far (log2 units) row_max may lag; see the invariant.
 template <class T>
 inline constexpr T kSlack = 8;
+/// A tile whose scores lie above row_max by no more than this is weighed before row_max rises, and its weights, which are at most 2^100, are
+/// brought down afterwards; by more, row_max rises first.
+template <class T>
+inline constexpr T kReach = 100;
 
 /// Finite biases and sinks count as +-this at most, so that none turns into -inf in log2 units: however low, a finite bias does not hide its key.
 template <class T>
@@ -111,7 +115,7 @@ HWY_NOINLINE void add_alibi(T slope, const Panel<T>& panel, KeyRange tile, T* HW
   }
 }
 
-/// scores[j][lane] = t of the keys, -inf where excluded. `tile` is what look_at_tile() returned.
+/// scores[j][lane] = t of the keys, -inf where excluded, as far as the steps go. `tile` is what look_at_tile() returned.
 template <int kVectors, class T>
 HWY_NOINLINE void score_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch,
                              T* HWY_RESTRICT scores) {
@@ -124,12 +128,14 @@ HWY_NOINLINE void score_tile(const Head<T>& head, const Panel<T>& panel, KeyRang
     add_bias(scratch.bias, count, scores);
   }
   if (args.alibi_slopes) add_alibi<kVectors>((*args.alibi_slopes)(head.h), panel, tile, scores);
-  if (!scratch.visibility.all) mask_scores<kVectors>(scratch.visibility, num_keys, scores);
+  if (scratch.visibility.all) return;
+  if (scratch.visibility.by_range) return mask_by_range<kVectors>(scratch.visibility, scores);
+  mask_scores<kVectors>(scratch.visibility, num_keys, scores);
 }
 
-/// Moves row_max of the lanes i .. i+kLanes-1 up to new_max, and what was summed with it.
+/// Moves row_max of the lanes i .. i+kLanes-1 up to new_max, and what was summed with it. Returns what that was multiplied by.
 template <int kVectors, class T>
-HWY_INLINE void rescale(Panel<T>& panel, Index i, Vec<T> new_max, Index v_head_dim) {
+HWY_INLINE Vec<T> rescale(Panel<T>& panel, Index i, Vec<T> new_max, Index v_head_dim) {
   constexpr Index kWidth = kVectors * kLanes<T>;
   const Tag<T> d;
   const auto old_max = hn::Load(d, panel.row_max + i);
@@ -143,27 +149,60 @@ HWY_INLINE void rescale(Panel<T>& panel, Index i, Vec<T> new_max, Index v_head_d
   hn::Store(hn::Mul(factor, moment), d, panel.moment + i);
   for (Index c = 0; c < v_head_dim; ++c)
     hn::Store(hn::Mul(factor, hn::Load(d, panel.ot + c * kWidth + i)), d, panel.ot + c * kWidth + i);
+  return factor;
 }
 
-/// Raises row_max to the tile's largest score in the lanes where that lies more than kSlack above, and rescales what
-/// was summed so far.
+/// The largest score of a tile in each lane.
 template <int kVectors, class T>
-HWY_INLINE void raise_row_max(Panel<T>& panel, Index num_keys, Index v_head_dim, const T* HWY_RESTRICT scores) {
-  constexpr Index kWidth = kVectors * kLanes<T>;
+HWY_INLINE void find_tile_max(const T* HWY_RESTRICT scores, const Steps& steps, Vec<T> (&tile_max)[kVectors]) {
   const Tag<T> d;
-  Vec<T> tile_max[kVectors];
-  for (auto& v : tile_max) v = hn::Set(d, kMinusInfinity<T>);
-  for (Index j = 0; j < num_keys; ++j) {
+  Vec<T> largest[kVectors];
+  for (auto& v : largest) v = hn::Set(d, kMinusInfinity<T>);
+  for_each_step<kVectors>(steps, [&]<int kFirst>(Index begin, Index end) QKV_INLINE_LAMBDA {
+    for (Index j = begin; j < end; ++j) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v)
-      tile_max[v] = hn::Max(tile_max[v], hn::Load(d, scores + j * kWidth + v * kLanes<T>));
-  }
+      for (int v = kFirst; v < kVectors; ++v)
+        largest[v] = hn::Max(largest[v], hn::Load(d, scores + (j * kVectors + v) * kLanes<T>));
+    }
+  });
+  std::copy_n(largest, kVectors, tile_max);
+}
+
+/// The lanes of vector v whose largest score lies more than `margin` above row_max; all that have seen no key yet, if they see one now.
+template <class T>
+HWY_INLINE hn::Mask<Tag<T>> rises(const Panel<T>& panel, int v, Vec<T> tile_max, T margin) {
+  const Tag<T> d;
+  return hn::Gt(tile_max, hn::Add(hn::Load(d, panel.row_max + v * kLanes<T>), hn::Set(d, margin)));
+}
+
+/// Raises row_max to the tile's largest score in the lanes where that is more than kReach above, before the tile is weighed.
+template <int kVectors, class T>
+HWY_INLINE void raise_before(Panel<T>& panel, const Vec<T> (&tile_max)[kVectors], Index v_head_dim) {
+  const Tag<T> d;
   for (int v = 0; v < kVectors; ++v) {
-    const Index i = v * kLanes<T>;
-    const auto old_max = hn::Load(d, panel.row_max + i);
-    const auto rose = hn::Gt(tile_max[v], hn::Add(old_max, hn::Set(d, kSlack<T>)));
+    const auto rose = rises(panel, v, tile_max[v], kReach<T>);
     if (hn::AllFalse(d, rose)) continue;
-    rescale<kVectors>(panel, i, hn::IfThenElse(rose, tile_max[v], old_max), v_head_dim);
+    const Index i = v * kLanes<T>;
+    rescale<kVectors>(panel, i, hn::IfThenElse(rose, tile_max[v], hn::Load(d, panel.row_max + i)), v_head_dim);
+  }
+}
+
+/// Raises row_max in the lanes where the tile's largest score lies more than kSlack above, after the tile was weighed, and brings its weights
+/// down.
+template <int kVectors, class T>
+HWY_INLINE void raise_after(Panel<T>& panel, const Vec<T> (&tile_max)[kVectors], Index v_head_dim, Index num_keys,
+                            T* HWY_RESTRICT weights) {
+  const Tag<T> d;
+  for (int v = 0; v < kVectors; ++v) {
+    const auto rose = rises(panel, v, tile_max[v], kSlack<T>);
+    if (hn::AllFalse(d, rose)) continue;
+    const Index i = v * kLanes<T>;
+    const auto factor =
+        rescale<kVectors>(panel, i, hn::IfThenElse(rose, tile_max[v], hn::Load(d, panel.row_max + i)), v_head_dim);
+    for (Index j = 0; j < num_keys; ++j) {
+      T* const place = weights + j * kVectors * kLanes<T> + i;
+      hn::Store(hn::Mul(factor, hn::Load(d, place)), d, place);
+    }
   }
 }
 
@@ -178,25 +217,27 @@ HWY_INLINE Vec<T> safe_row_max(const Panel<T>& panel, Index i) {
 /// scores <- 2^(t - row_max), exactly 0 where excluded; adds to row_sum and, if asked, to moment. The vectors of a row
 /// go side by side: one exponential is a chain of 45 cycles, and a scheduler sees only a few of them ahead.
 template <int kVectors, bool kMoment, class T>
-HWY_INLINE void exponentiate(Panel<T>& panel, Index num_keys, T* HWY_RESTRICT scores) {
+HWY_INLINE void exponentiate(Panel<T>& panel, const Steps& steps, T* HWY_RESTRICT scores) {
   const Tag<T> d;
   Vec<T> row_max[kVectors], sum[kVectors], moment[kVectors];
   for (int v = 0; v < kVectors; ++v) {
     row_max[v] = safe_row_max(panel, v * kLanes<T>);
     sum[v] = moment[v] = hn::Zero(d);
   }
-  for (Index j = 0; j < num_keys; ++j) {
+  for_each_step<kVectors>(steps, [&]<int kFirst>(Index begin, Index end) QKV_INLINE_LAMBDA {
+    for (Index j = begin; j < end; ++j) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      T* const place = scores + (j * kVectors + v) * kLanes<T>;
-      const auto t = hn::Sub(hn::Load(d, place), row_max[v]);
-      const auto p = exp2_or_zero(d, t);
-      sum[v] = hn::Add(sum[v], p);
-      // -inf becomes finite here, so that an excluded key adds 0 * t = 0.
-      if constexpr (kMoment) moment[v] = hn::MulAdd(p, max_keep_nan(d, hn::Set(d, kLowestExponent<T>), t), moment[v]);
-      hn::Store(p, d, place);
+      for (int v = kFirst; v < kVectors; ++v) {
+        T* const place = scores + (j * kVectors + v) * kLanes<T>;
+        const auto t = hn::Sub(hn::Load(d, place), row_max[v]);
+        const auto p = exp2_or_zero(d, t);
+        sum[v] = hn::Add(sum[v], p);
+        // -inf becomes finite here, so that an excluded key adds 0 * t = 0.
+        if constexpr (kMoment) moment[v] = hn::MulAdd(p, max_keep_nan(d, hn::Set(d, kLowestExponent<T>), t), moment[v]);
+        hn::Store(p, d, place);
+      }
     }
-  }
+  });
   for (int v = 0; v < kVectors; ++v) {
     const Index i = v * kLanes<T>;
     hn::Store(hn::Add(hn::Load(d, panel.row_sum + i), sum[v]), d, panel.row_sum + i);
@@ -204,46 +245,60 @@ HWY_INLINE void exponentiate(Panel<T>& panel, Index num_keys, T* HWY_RESTRICT sc
   }
 }
 
-/// A Finish of tiles-inl.h that turns scores into weights while they are in registers: what raise_row_max() and exponentiate() do, as long
-/// as row_max need not rise, to the same bits.
+/// A Finish of tiles-inl.h that turns scores into weights while they are in registers: what find_tile_max(), mask_by_range() and
+/// exponentiate() do, to the same bits.
 template <class T, int kVectors>
 struct WeighSums {
   T* out;
   const T* partial = nullptr;
   NextTile<T> next = {};
+  const Visibility<T>* visibility;
   Vec<T> row_max[kVectors], tile_max[kVectors], sum[kVectors];
 
-  template <int kRows>
+  template <int kFirst, int kRows>
   HWY_INLINE void operator()(Index first, const Vec<T> (&scores)[kRows][kVectors]) {
-    const Tag<T> d;
     for (Index r = first; r < first + kRows; ++r) next.fetch(r);
+    if (visibility->all || visibility->all_see(kFirst, kVectors, {first, first + kRows}))
+      weigh<kFirst, false>(first, scores);
+    else
+      weigh<kFirst, true>(first, scores);
+  }
+
+ private:
+  template <int kFirst, bool kMasked, int kRows>
+  HWY_INLINE void weigh(Index first, const Vec<T> (&scores)[kRows][kVectors]) {
+    const Tag<T> d;
     T* HWY_RESTRICT const weights = out + first * kVectors * kLanes<T>;
     Vec<T> largest[kVectors], total[kVectors];
-    for (int v = 0; v < kVectors; ++v) largest[v] = tile_max[v], total[v] = sum[v];
+    for (int v = kFirst; v < kVectors; ++v) largest[v] = tile_max[v], total[v] = sum[v];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        largest[v] = hn::Max(largest[v], scores[r][v]);
-        const auto p = exp2_or_zero(d, hn::Sub(scores[r][v], row_max[v]));
+      for (int v = kFirst; v < kVectors; ++v) {
+        auto t = scores[r][v];
+        if constexpr (kMasked) t = mask_by_range(*visibility, v, first + r, t);
+        largest[v] = hn::Max(largest[v], t);
+        const auto p = exp2_or_zero(d, hn::Sub(t, row_max[v]));
         total[v] = hn::Add(total[v], p);
         hn::Store(p, d, weights + (r * kVectors + v) * kLanes<T>);
       }
     }
-    for (int v = 0; v < kVectors; ++v) tile_max[v] = largest[v], sum[v] = total[v];
+    for (int v = kFirst; v < kVectors; ++v) tile_max[v] = largest[v], sum[v] = total[v];
   }
 };
 
-/// The weights of a tile in one pass, where there is nothing between a score and its weight and row_max need not rise; otherwise false, and
-/// nothing of the panel has changed.
+/// The weights of a tile in one pass, where nothing comes between a score and its weight, all lanes have seen keys and no score is out of
+/// reach; otherwise false, and nothing of the panel has changed.
 template <int kVectors, class T>
 HWY_INLINE bool weigh_at_once(const Head<T>& head, Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch) {
   const auto& args = head.args;
-  if (args.additive() || args.softcap || args.attn_bias || args.alibi_slopes || !scratch.visibility.all) return false;
+  if (args.additive() || args.softcap || args.attn_bias || args.alibi_slopes) return false;
+  if (!scratch.visibility.all && !scratch.visibility.by_range) return false;
   const Tag<T> d;
   WeighSums<T, kVectors> finish;
   finish.out = scratch.scores;
   finish.next = scratch.next;
+  finish.visibility = &scratch.visibility;
   for (int v = 0; v < kVectors; ++v) {
     finish.row_max[v] = hn::Load(d, panel.row_max + v * kLanes<T>);
     finish.tile_max[v] = hn::Set(d, kMinusInfinity<T>);
@@ -252,12 +307,30 @@ HWY_INLINE bool weigh_at_once(const Head<T>& head, Panel<T>& panel, KeyRange til
   }
   product_scores<kVectors>(head, panel, tile, scratch, finish);
   for (int v = 0; v < kVectors; ++v)
-    if (!hn::AllFalse(d, hn::Gt(finish.tile_max[v], hn::Add(finish.row_max[v], hn::Set(d, kSlack<T>))))) return false;
+    if (!hn::AllFalse(d, rises(panel, v, finish.tile_max[v], kReach<T>))) return false;
   for (int v = 0; v < kVectors; ++v) {
     T* const row_sum = panel.row_sum + v * kLanes<T>;
     hn::Store(hn::Add(hn::Load(d, row_sum), finish.sum[v]), d, row_sum);
   }
+  raise_after<kVectors>(panel, finish.tile_max, args.v_head_dim(), tile.end - tile.begin, scratch.scores);
   return true;
+}
+
+/// The weights of a tile step by step.
+template <int kVectors, class T>
+HWY_INLINE void weigh_in_steps(const Head<T>& head, Panel<T>& panel, KeyRange tile, bool want_entropy,
+                               TileScratch<T>& scratch) {
+  const Index v_head_dim = head.args.v_head_dim();
+  const Steps& steps = scratch.visibility.steps;
+  Vec<T> tile_max[kVectors];
+  score_tile<kVectors>(head, panel, tile, scratch, scratch.scores);
+  find_tile_max(scratch.scores, steps, tile_max);
+  raise_before<kVectors>(panel, tile_max, v_head_dim);
+  if (want_entropy)
+    exponentiate<kVectors, true>(panel, steps, scratch.scores);
+  else
+    exponentiate<kVectors, false>(panel, steps, scratch.scores);
+  raise_after<kVectors>(panel, tile_max, v_head_dim, tile.end - tile.begin, scratch.scores);
 }
 
 /// scores <- attn_weights of the tile's keys once row_max and row_sum are final: 2^(t - row_max) / row_sum, 0 where excluded.
@@ -268,6 +341,7 @@ HWY_NOINLINE void weigh_tile(const Head<T>& head, const Panel<T>& panel, KeyRang
   const KeyRange seen = look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
   std::fill_n(scratch.scores, (tile.end - tile.begin) * kWidth, T{0});
   if (seen.empty()) return;
+  scratch.visibility.steps = Steps::all(seen.end - seen.begin);
   T* const scores = scratch.scores + (seen.begin - tile.begin) * kWidth;
   score_tile<kVectors>(head, panel, seen, scratch, scores);
   const auto excluded = hn::Set(d, kMinusInfinity<T>);
@@ -317,18 +391,18 @@ HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile,
   tile = look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
   if (tile.empty()) return;
   const Index num_keys = tile.end - tile.begin, v_head_dim = head.args.v_head_dim();
-  if (folding.want_entropy || !weigh_at_once<kVectors>(head, panel, tile, scratch)) {
-    score_tile<kVectors>(head, panel, tile, scratch, scratch.scores);
-    raise_row_max<kVectors>(panel, num_keys, v_head_dim, scratch.scores);
-    if (folding.want_entropy)
-      exponentiate<kVectors, true>(panel, num_keys, scratch.scores);
-    else
-      exponentiate<kVectors, false>(panel, num_keys, scratch.scores);
-  }
+  Steps& steps = scratch.visibility.steps;
+  if (folding.guard_values) steps = Steps::all(num_keys);
+  if (folding.want_entropy || !weigh_at_once<kVectors>(head, panel, tile, scratch))
+    weigh_in_steps<kVectors>(head, panel, tile, folding.want_entropy, scratch);
   if (head.args.dropout) drop_weights<kVectors>(head, panel, tile, scratch.scores);
   if (folding.guard_values) return add_guarded_values<kVectors>(head, panel, tile, scratch);
-  multiply_add<kVectors, Left::kColumns>(head.value(tile.begin), head.args.v.stride(2), v_head_dim, scratch.scores,
-                                         num_keys, panel.ot);
+  const T* const values = head.value(tile.begin);
+  const Index stride = head.args.v.stride(2);
+  if (steps.end[0] == num_keys)
+    multiply_add<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, num_keys, panel.ot);
+  else
+    multiply_add<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, steps, panel.ot);
 }
 
 /// Counts the sink, one more key without a value, in row_max and row_sum. `sink`: its logit.

@@ -10,6 +10,10 @@
 #include "hwy/highway.h"
 #include "qkv/core/index.h"
 
+/// For a lambda whose captures are to stay in registers.
+#undef QKV_INLINE_LAMBDA
+#define QKV_INLINE_LAMBDA __attribute__((always_inline))
+
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {

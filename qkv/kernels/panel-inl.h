@@ -41,8 +41,20 @@ using MaskWord = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t
 /// What a panel sees of some keys: those of a tile, or part of them.
 template <class T>
 struct Visibility {
-  bool all = true;  ///< every query sees every key: nothing to mask, and the words count for nothing
+  bool all = true;  ///< every query sees every key: nothing to mask
+  bool by_range =
+      true;  ///< each lane sees the keys key_begin <= j < key_end, and the words count for nothing; otherwise only they count
+  Steps steps;                   ///< how far each vector of queries has to go
+  KeyRange common[kMaxVectors];  ///< what all lanes of a vector see, by_range
+  HWY_ALIGN T key_begin[kMaxPanelWidth<T>], key_end[kMaxPanelWidth<T>];
   HWY_ALIGN MaskWord<T> words[kWordsPerTile][kMaxPanelWidth<T>];  ///< bit j % 32 of words[j / 32][lane]: sees key j
+
+  /// Whether all lanes of the vectors first .. end-1 see all of `keys`, by_range.
+  HWY_INLINE bool all_see(int first, int end, KeyRange keys) const {
+    for (int v = first; v < end; ++v)
+      if (!common[v].contains(keys)) return false;
+    return true;
+  }
 };
 
 /// The least and the largest of some document ids; none yet if least > largest.

@@ -241,7 +241,7 @@ HWY_INLINE void additive_row(const AdditiveScoring<T>& additive, const Panel<T>&
   for (int v = 0; v < kVectors; ++v) hn::Store(hn::Mul(score[v], hn::Set(d, factor)), d, scores + v * kLanes<T>);
 }
 
-/// Hands score_factor() * dot product or cosine of the tile's keys with the queries to `finish`.
+/// Hands score_factor() * dot product or cosine of the tile's keys with the queries, as far as the steps go, to `finish`.
 template <int kVectors, class T, class Finish>
 HWY_INLINE void product_scores(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch,
                                Finish& finish) {
@@ -250,8 +250,10 @@ HWY_INLINE void product_scores(const Head<T>& head, const Panel<T>& panel, KeyRa
   const bool is_cosine = std::holds_alternative<CosineScoring>(args.scoring);
   const KeyFeatures<T>& keys = scratch.keys;
   const T* const rows = is_cosine ? keys.unit_keys + (tile.begin - keys.first_key) * head_dim : head.key(tile.begin);
-  contract<kVectors, Left::kRows>(rows, is_cosine ? head_dim : args.k.stride(2), tile.end - tile.begin, panel.qt,
-                                  head_dim, finish);
+  const Index stride = is_cosine ? head_dim : args.k.stride(2);
+  for_each_step<kVectors>(scratch.visibility.steps, [&]<int kFirst>(Index first, Index end) {
+    contract<kVectors, Left::kRows, kFirst>(rows, stride, first, end, panel.qt, head_dim, finish);
+  });
 }
 
 /// scores[j][lane] = score_factor() * score of the tile's keys. load_keys() was called for a tile that holds this one.

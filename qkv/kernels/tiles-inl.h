@@ -17,6 +17,9 @@
 #define QKV_KERNELS_TILES_INL_H_
 #endif
 
+#include <algorithm>
+#include <type_traits>
+
 #include "hwy/highway.h"
 #include "qkv/core/index.h"
 #include "qkv/kernels/lanes-inl.h"
@@ -30,14 +33,22 @@ inline constexpr int kMaxVectors = 3;
 template <class T>
 inline constexpr Index kMaxPanelWidth = kLanes<T>* kMaxVectors;
 
+inline constexpr bool kHas32Registers = HWY_ARCH_ARM || kLanes<float> == 16;
+
 /// Rows of the main tile for a panel of kVectors vectors. 12 accumulators + 3 panel vectors + 1 broadcast = the 16
 /// registers of SSE4 and AVX2; 24 + 3 + 1 of the 32 of AVX-512 and NEON. Narrower panels take more rows, so that enough
 /// independent chains remain to hide the latency of the FMA (4 cycles x 2 a cycle = 8 chains).
 template <int kVectors>
 constexpr int tile_rows() {
-  constexpr bool kHas32Registers = HWY_ARCH_ARM || kLanes<float> == 16;
   constexpr int kRows[2][3] = {{12, 6, 4}, {16, 12, 8}};
   return kRows[kHas32Registers][kVectors - 1];
+}
+
+/// Rows of a tile for the last one or two vectors of a wider panel, for which on the diagonal of a causal mask there are as many rows as a
+/// vector has lanes, or a multiple of that.
+template <class T, int kVectors>
+constexpr int step_rows() {
+  return static_cast<int>(std::clamp<Index>(kLanes<T>, 4, kVectors == 1 ? 16 : kHas32Registers ? 8 : 4));
 }
 
 /// Calls step<kVectors>() for a panel of `width` lanes.
@@ -74,23 +85,39 @@ struct NextTile {
   }
 };
 
+/// How far each vector of a panel has to go along some keys: all vectors up to end[0], from there up to end[1] all but the first, and so on;
+/// under a causal mask the first queries are done first. The ends do not decrease.
+struct Steps {
+  Index end[kMaxVectors];
+
+  /// All vectors go all the way.
+  static constexpr Steps all(Index end) { return {{end, end, end}}; }
+};
+
+/// Calls step<kFirst>(begin, end) for each range in which just the vectors kFirst .. kVectors-1 are left.
+template <int kVectors, int kFirst = 0, class Step>
+HWY_INLINE void for_each_step(const Steps& steps, const Step& step, Index begin = 0) {
+  if (begin < steps.end[kFirst]) step.template operator()<kFirst>(begin, steps.end[kFirst]);
+  if constexpr (kFirst + 1 < kVectors) for_each_step<kVectors, kFirst + 1>(steps, step, steps.end[kFirst]);
+}
+
 /// What becomes of the sums of a tile: here they are stored. A finish is called with the accumulators still in registers, for rows
-/// first .. first+kRows-1; `partial`, where it is not null, holds sums [num_rows, width] that are added first, so that partial = out adds
-/// to what is there, and `next` is what to fetch meanwhile.
+/// first .. first+kRows-1 and the vectors from kFirst on; `partial`, where it is not null, holds sums [num_rows, width] that are added first,
+/// so that partial = out adds to what is there, and `next` is what to fetch meanwhile.
 template <class T, int kVectors>
 struct StoreSums {
   T* out;
   const T* partial = nullptr;
   NextTile<T> next = {};
 
-  template <int kRows>
+  template <int kFirst, int kRows>
   HWY_INLINE void operator()(Index first, const Vec<T> (&sums)[kRows][kVectors]) const {
     for (Index r = first; r < first + kRows; ++r) next.fetch(r);
     T* HWY_RESTRICT const rows = out + first * kVectors * kLanes<T>;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) hn::Store(sums[r][v], Tag<T>(), rows + (r * kVectors + v) * kLanes<T>);
+      for (int v = kFirst; v < kVectors; ++v) hn::Store(sums[r][v], Tag<T>(), rows + (r * kVectors + v) * kLanes<T>);
     }
   }
 };
@@ -98,26 +125,41 @@ struct StoreSums {
 /// Steps of a tile's loop that are written out. On NEON one: of four, clang lifts so many loads that the sums leave the registers.
 inline constexpr int kUnrolledSteps = HWY_ARCH_ARM ? 1 : 4;
 
-template <int kRows, int kVectors, Left kLeft, class T, class Finish>
-HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_RESTRICT panel, Index depth, Index first,
+/// Adds the products of t = begin .. end-1 to the sums of the vectors from kFirst on.
+template <int kFirst, Left kLeft, class T, int kRows, int kVectors>
+HWY_INLINE void accumulate(const T* HWY_RESTRICT left, Index stride, const T* HWY_RESTRICT panel, Index begin,
+                           Index end, Vec<T> (&sums)[kRows][kVectors]) {
+  constexpr Index kWidth = kVectors * kLanes<T>;
+  const Tag<T> d;
+#pragma GCC unroll kUnrolledSteps
+  for (Index t = begin; t < end; ++t) {
+    Vec<T> lanes[kVectors];
+#pragma GCC unroll 4
+    for (int n = kFirst; n < kVectors; ++n) lanes[n] = hn::Load(d, panel + t * kWidth + n * kLanes<T>);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      const auto scalar = hn::Set(d, kLeft == Left::kRows ? left[r * stride + t] : left[t * stride + r]);
+#pragma GCC unroll 4
+      for (int n = kFirst; n < kVectors; ++n) sums[r][n] = hn::MulAdd(scalar, lanes[n], sums[r][n]);
+    }
+  }
+}
+
+/// One tile. Depth: an Index, or Steps.
+template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Depth, class Finish>
+HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_RESTRICT panel, Depth depth, Index first,
                      Finish& finish) {
   constexpr Index kWidth = kVectors * kLanes<T>;
   const Tag<T> d;
   Vec<T> sums[kRows][kVectors];
   for (auto& row : sums)
     for (auto& v : row) v = hn::Zero(d);
-#pragma GCC unroll kUnrolledSteps
-  for (Index t = 0; t < depth; ++t) {
-    Vec<T> lanes[kVectors];
-#pragma GCC unroll 4
-    for (int n = 0; n < kVectors; ++n) lanes[n] = hn::Load(d, panel + t * kWidth + n * kLanes<T>);
-#pragma GCC unroll 16
-    for (int r = 0; r < kRows; ++r) {
-      const auto scalar = hn::Set(d, kLeft == Left::kRows ? left[r * stride + t] : left[t * stride + r]);
-#pragma GCC unroll 4
-      for (int n = 0; n < kVectors; ++n) sums[r][n] = hn::MulAdd(scalar, lanes[n], sums[r][n]);
-    }
-  }
+  if constexpr (std::is_same_v<Depth, Steps>)
+    for_each_step<kVectors>(depth, [&]<int kLeading>(Index begin, Index end) QKV_INLINE_LAMBDA {
+      accumulate<kLeading, kLeft>(left, stride, panel, begin, end, sums);
+    });
+  else
+    accumulate<kFirst, kLeft>(left, stride, panel, 0, depth, sums);
   // Sums of a tile start from zero and are added to what was there at the end: two-level summation, whose error grows
   // with the tile's depth plus the number of tiles, not with their product.
   if (finish.partial) {
@@ -125,47 +167,51 @@ HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_REST
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int n = 0; n < kVectors; ++n)
+      for (int n = kFirst; n < kVectors; ++n)
         sums[r][n] = hn::Add(hn::Load(d, partial + r * kWidth + n * kLanes<T>), sums[r][n]);
     }
   }
-  finish(first, sums);
+  finish.template operator()<kFirst>(first, sums);
 }
 
 /// Rows first .. num_rows-1 of `left`: full tiles, then what is left over in tiles of half, a quarter, ... as many rows.
-template <int kRows, int kVectors, Left kLeft, class T, class Finish>
+template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Depth, class Finish>
 #if HWY_ARCH_ARM && HWY_COMPILER_GCC_ACTUAL
 // Before it gives out registers GCC reorders instructions, on Arm though not on x86, and lifts loads as clang does: 8 x 3 tiles spilled.
 [[gnu::optimize("no-schedule-insns")]]
 #endif
 HWY_NOINLINE void
 contract_rows(const T* HWY_RESTRICT left, Index stride, Index first, Index num_rows, const T* HWY_RESTRICT panel,
-              Index depth, Finish& finish) {
+              Depth depth, Finish& finish) {
   const Index row_step = kLeft == Left::kRows ? stride : 1;
   Index r = first;
   for (; r + kRows <= num_rows; r += kRows)
-    tile<kRows, kVectors, kLeft>(left + r * row_step, stride, panel, depth, r, finish);
+    tile<kRows, kFirst, kVectors, kLeft>(left + r * row_step, stride, panel, depth, r, finish);
   if constexpr (kRows > 1) {
-    if (r < num_rows) contract_rows<kRows / 2, kVectors, kLeft>(left, stride, r, num_rows, panel, depth, finish);
+    if (r < num_rows)
+      contract_rows<kRows / 2, kFirst, kVectors, kLeft>(left, stride, r, num_rows, panel, depth, finish);
   }
 }
 
-/// left * panel[depth][width], [num_rows][width], handed to `finish` tile by tile, for a panel of kVectors vectors. Long depths are cut, for
-/// the two-level sum and so that the slice of the panel stays in L1; finish.out holds what was summed so far.
-template <int kVectors, Left kLeft, class T, class Finish>
-HWY_INLINE void contract(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
+/// Rows first .. end-1 of left * panel[depth][width], [num_rows][width], handed to `finish` tile by tile, for a panel of kVectors vectors of
+/// which the first kFirst are left out. Long depths are cut, for the two-level sum and so that the slice of the panel stays in L1; finish.out
+/// holds what was summed so far.
+template <int kVectors, Left kLeft, int kFirst = 0, class T, class Finish>
+HWY_INLINE void contract(const T* HWY_RESTRICT left, Index stride, Index first, Index end, const T* HWY_RESTRICT panel,
                          Index depth, Finish& finish) {
-  constexpr int kRows = tile_rows<kVectors>();
+  constexpr int kRows = kFirst == 0 ? tile_rows<kVectors>() : step_rows<T, kVectors - kFirst>();
   constexpr Index kDepth = 128;  // 12 KiB of panel on AVX2
+  const T* const partial = finish.partial;
   Index t = 0;
   for (; t + kDepth < depth; t += kDepth) {
-    StoreSums<T, kVectors> store{finish.out, t == 0 ? finish.partial : finish.out};
-    contract_rows<kRows, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, 0, num_rows,
-                                          panel + t * kVectors * kLanes<T>, kDepth, store);
+    StoreSums<T, kVectors> store{finish.out, t == 0 ? partial : finish.out};
+    contract_rows<kRows, kFirst, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, first, end,
+                                                  panel + t * kVectors * kLanes<T>, kDepth, store);
   }
   if (t > 0) finish.partial = finish.out;
-  contract_rows<kRows, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, 0, num_rows,
-                                        panel + t * kVectors * kLanes<T>, depth - t, finish);
+  contract_rows<kRows, kFirst, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, first, end,
+                                                panel + t * kVectors * kLanes<T>, depth - t, finish);
+  finish.partial = partial;
 }
 
 /// out = left * panel.
@@ -173,7 +219,7 @@ template <int kVectors, Left kLeft, class T>
 HWY_INLINE void multiply(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
                          Index depth, T* HWY_RESTRICT out) {
   StoreSums<T, kVectors> finish{out};
-  contract<kVectors, kLeft>(left, stride, num_rows, panel, depth, finish);
+  contract<kVectors, kLeft>(left, stride, 0, num_rows, panel, depth, finish);
 }
 
 /// out += left * panel.
@@ -181,7 +227,15 @@ template <int kVectors, Left kLeft, class T>
 HWY_INLINE void multiply_add(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
                              Index depth, T* out) {
   StoreSums<T, kVectors> finish{out, out};
-  contract<kVectors, kLeft>(left, stride, num_rows, panel, depth, finish);
+  contract<kVectors, kLeft>(left, stride, 0, num_rows, panel, depth, finish);
+}
+
+/// The same, each vector of the panel only as deep as `steps` says. Not for depths that contract() would cut.
+template <int kVectors, Left kLeft, class T>
+HWY_INLINE void multiply_add(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
+                             Steps steps, T* out) {
+  StoreSums<T, kVectors> finish{out, out};
+  contract_rows<tile_rows<kVectors>(), 0, kVectors, kLeft>(left, stride, 0, num_rows, panel, steps, finish);
 }
 
 }  // namespace HWY_NAMESPACE

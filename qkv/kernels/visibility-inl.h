@@ -107,16 +107,41 @@ inline KeyRange narrow_tile(const Panel<T>& panel, KeyRange tile, Visibility<T>&
   return {tile.begin + first_word * kWordBits, tile.begin + end};
 }
 
+/// Visibility of a tile in which each query sees the keys of its range.
+template <class T>
+inline void look_at_ranges(const Panel<T>& panel, KeyRange tile, Visibility<T>& visibility) {
+  const Index num_keys = tile.end - tile.begin;
+  Index steps_end = 0;
+  for (Index v = 0; v < panel.width / kLanes<T>; ++v) {
+    KeyRange common{0, num_keys};
+    for (Index i = v * kLanes<T>; i < (v + 1) * kLanes<T>; ++i) {
+      const Index lane = std::min(i, panel.num_queries - 1);
+      const Index begin = std::clamp<Index>(panel.key_begin[lane] - tile.begin, 0, num_keys);
+      const Index end = std::clamp<Index>(panel.key_end[lane] - tile.begin, 0, num_keys);
+      visibility.key_begin[i] = static_cast<T>(begin);
+      visibility.key_end[i] = static_cast<T>(end);
+      common = {std::max(common.begin, begin), std::min(common.end, end)};
+      steps_end = std::max(steps_end, end);
+    }
+    visibility.common[v] = common;
+    visibility.steps.end[v] = steps_end;
+  }
+}
+
 /// What of a tile the panel has to look at, and what it sees of that; empty if it sees nothing. `documents`: the ids among the tile's keys, or
 /// of more keys.
 template <class T>
 inline HWY_NOINLINE KeyRange look_at_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, IdSpan documents,
                                           Visibility<T>& visibility) {
-  visibility.all = panel.range.all.contains(tile);
   const bool mixed_documents = head.args.documents && !(documents.is_one() && documents == panel.documents);
   if (mixed_documents && !documents.overlaps(panel.documents)) return {tile.begin, tile.begin};
-  if (visibility.all && !head.args.keep && !mixed_documents) return tile;
-
+  visibility.all = panel.range.all.contains(tile);
+  visibility.by_range = !head.args.keep && !mixed_documents;
+  visibility.steps = Steps::all(tile.end - tile.begin);
+  if (visibility.by_range) {
+    if (!visibility.all) look_at_ranges(panel, tile, visibility);
+    return tile;
+  }
   for (Index i = 0; i < panel.num_queries; ++i) {
     for (Index w = 0; w < kWordsPerTile; ++w)
       visibility.words[w][i] = bits_between(panel.key_begin[i] - tile.begin - w * kWordBits,
@@ -124,7 +149,36 @@ inline HWY_NOINLINE KeyRange look_at_tile(const Head<T>& head, const Panel<T>& p
   }
   if (head.args.keep) restrict_to_keep(head, panel, tile, visibility);
   if (mixed_documents) restrict_to_documents(head, panel, tile, visibility);
-  return narrow_tile(panel, tile, visibility);
+  tile = narrow_tile(panel, tile, visibility);
+  visibility.steps = Steps::all(tile.end - tile.begin);
+  return tile;
+}
+
+/// t where key j lies in the range of the lane of vector v, -inf elsewhere.
+template <class T, class V>
+HWY_INLINE V mask_by_range(const Visibility<T>& visibility, Index v, Index j, V t) {
+  const Tag<T> d;
+  const auto key = hn::Set(d, static_cast<T>(j));
+  const auto seen = hn::And(hn::Le(hn::Load(d, visibility.key_begin + v * kLanes<T>), key),
+                            hn::Lt(key, hn::Load(d, visibility.key_end + v * kLanes<T>)));
+  return hn::IfThenElse(seen, t, hn::Set(d, kMinusInfinity<T>));
+}
+
+/// Replaces the scores of keys outside of a lane's range by -inf, as far as the steps go.
+template <int kVectors, class T>
+HWY_NOINLINE void mask_by_range(const Visibility<T>& visibility, T* HWY_RESTRICT scores) {
+  const Tag<T> d;
+  for (Index v = 0; v < kVectors; ++v) {
+    const auto mask_keys = [&](KeyRange keys) {
+      for (Index j = keys.begin; j < keys.end; ++j) {
+        T* const place = scores + (j * kVectors + v) * kLanes<T>;
+        hn::Store(mask_by_range(visibility, v, j, hn::Load(d, place)), d, place);
+      }
+    };
+    const Index last = visibility.steps.end[v], first_common = std::min(visibility.common[v].begin, last);
+    mask_keys({0, first_common});
+    mask_keys({std::max(first_common, visibility.common[v].end), last});
+  }
 }
 
 /// Replaces the scores of keys that a lane does not see by -inf.

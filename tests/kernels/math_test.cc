@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -90,7 +90,7 @@ double ulps(T got, Wide expected) {
 class Math : public test::OnEveryTarget {};
 
 // What math-inl.h says, in ulp.
-double exp2_bound(const std::string& target) {
+double exp2_bound(std::string_view target) {
   if (target == "avx512") return 1.1;
   return target == "sse4" || target == "portable" ? 1.2 : 1.0;  // without FMA, or with
 }
