@@ -158,7 +158,7 @@ HWY_INLINE void find_tile_max(const T* HWY_RESTRICT scores, const Steps& steps, 
   const Tag<T> d;
   Vec<T> largest[kVectors];
   for (auto& v : largest) v = hn::Set(d, kMinusInfinity<T>);
-  for_each_step<kVectors>(steps, [&]<int kFirst>(Index begin, Index end) QKV_INLINE_LAMBDA {
+  for_each_step<T, kVectors>(steps, [&]<int kFirst>(Index begin, Index end) QKV_INLINE_LAMBDA {
     for (Index j = begin; j < end; ++j) {
 #pragma GCC unroll 4
       for (int v = kFirst; v < kVectors; ++v)
@@ -224,7 +224,7 @@ HWY_INLINE void exponentiate(Panel<T>& panel, const Steps& steps, T* HWY_RESTRIC
     row_max[v] = safe_row_max(panel, v * kLanes<T>);
     sum[v] = moment[v] = hn::Zero(d);
   }
-  for_each_step<kVectors>(steps, [&]<int kFirst>(Index begin, Index end) QKV_INLINE_LAMBDA {
+  for_each_step<T, kVectors>(steps, [&]<int kFirst>(Index begin, Index end) QKV_INLINE_LAMBDA {
     for (Index j = begin; j < end; ++j) {
 #pragma GCC unroll 4
       for (int v = kFirst; v < kVectors; ++v) {
@@ -257,28 +257,29 @@ struct WeighSums {
 
   template <int kFirst, int kRows>
   HWY_INLINE void operator()(Index first, const Vec<T> (&scores)[kRows][kVectors]) {
-    for (Index r = first; r < first + kRows; ++r) next.fetch(r);
-    if (visibility->all || visibility->all_see(kFirst, kVectors, {first, first + kRows}))
-      weigh<kFirst, false>(first, scores);
-    else
-      weigh<kFirst, true>(first, scores);
-  }
-
- private:
-  template <int kFirst, bool kMasked, int kRows>
-  HWY_INLINE void weigh(Index first, const Vec<T> (&scores)[kRows][kVectors]) {
     const Tag<T> d;
+    for (Index r = first; r < first + kRows; ++r) next.fetch(r);
     T* HWY_RESTRICT const weights = out + first * kVectors * kLanes<T>;
-    Vec<T> largest[kVectors], total[kVectors];
+    Vec<T> t[kRows][kVectors], largest[kVectors], total[kVectors];
     for (int v = kFirst; v < kVectors; ++v) largest[v] = tile_max[v], total[v] = sum[v];
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
+      for (int v = kFirst; v < kVectors; ++v) t[r][v] = scores[r][v];
+    }
+    if (!visibility->all && !visibility->all_see(kFirst, kVectors, {first, first + kRows})) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int v = kFirst; v < kVectors; ++v) t[r][v] = mask_by_range(*visibility, v, first + r, t[r][v]);
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
       for (int v = kFirst; v < kVectors; ++v) {
-        auto t = scores[r][v];
-        if constexpr (kMasked) t = mask_by_range(*visibility, v, first + r, t);
-        largest[v] = hn::Max(largest[v], t);
-        const auto p = exp2_or_zero(d, hn::Sub(t, row_max[v]));
+        largest[v] = hn::Max(largest[v], t[r][v]);
+        const auto p = exp2_or_zero(d, hn::Sub(t[r][v], row_max[v]));
         total[v] = hn::Add(total[v], p);
         hn::Store(p, d, weights + (r * kVectors + v) * kLanes<T>);
       }
@@ -393,16 +394,15 @@ HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile,
   const Index num_keys = tile.end - tile.begin, v_head_dim = head.args.v_head_dim();
   Steps& steps = scratch.visibility.steps;
   if (folding.guard_values) steps = Steps::all(num_keys);
-  if (folding.want_entropy || !weigh_at_once<kVectors>(head, panel, tile, scratch))
-    weigh_in_steps<kVectors>(head, panel, tile, folding.want_entropy, scratch);
+  bool is_weighed = false;
+  if constexpr (kLanesAreMany<T>)
+    is_weighed = !folding.want_entropy && weigh_at_once<kVectors>(head, panel, tile, scratch);
+  if (!is_weighed) weigh_in_steps<kVectors>(head, panel, tile, folding.want_entropy, scratch);
   if (head.args.dropout) drop_weights<kVectors>(head, panel, tile, scratch.scores);
   if (folding.guard_values) return add_guarded_values<kVectors>(head, panel, tile, scratch);
   const T* const values = head.value(tile.begin);
   const Index stride = head.args.v.stride(2);
-  if (steps.end[0] == num_keys)
-    multiply_add<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, num_keys, panel.ot);
-  else
-    multiply_add<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, steps, panel.ot);
+  multiply_add<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, steps, panel.ot);
 }
 
 /// Counts the sink, one more key without a value, in row_max and row_sum. `sink`: its logit.

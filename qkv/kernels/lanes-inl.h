@@ -26,6 +26,10 @@ using Vec = hn::Vec<Tag<T>>;
 template <class T>
 inline constexpr Index kLanes = hn::MaxLanes(Tag<T>());
 
+/// Whether a panel is wide enough for what saves work in part of it to be worth its code: on AVX2 floats, on AVX-512 doubles, too.
+template <class T>
+inline constexpr bool kLanesAreMany = kLanes<T> >= 8;
+
 /// Elements of a cache line.
 template <class T>
 inline constexpr Index kLineElements = 64 / Index{sizeof(T)};

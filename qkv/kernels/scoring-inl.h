@@ -251,7 +251,7 @@ HWY_INLINE void product_scores(const Head<T>& head, const Panel<T>& panel, KeyRa
   const KeyFeatures<T>& keys = scratch.keys;
   const T* const rows = is_cosine ? keys.unit_keys + (tile.begin - keys.first_key) * head_dim : head.key(tile.begin);
   const Index stride = is_cosine ? head_dim : args.k.stride(2);
-  for_each_step<kVectors>(scratch.visibility.steps, [&]<int kFirst>(Index first, Index end) {
+  for_each_step<T, kVectors>(scratch.visibility.steps, [&]<int kFirst>(Index first, Index end) {
     contract<kVectors, Left::kRows, kFirst>(rows, stride, first, end, panel.qt, head_dim, finish);
   });
 }

@@ -124,7 +124,7 @@ inline void look_at_ranges(const Panel<T>& panel, KeyRange tile, Visibility<T>& 
       steps_end = std::max(steps_end, end);
     }
     visibility.common[v] = common;
-    visibility.steps.end[v] = steps_end;
+    if constexpr (kLanesAreMany<T>) visibility.steps.end[v] = steps_end;
   }
 }
 
