@@ -41,28 +41,10 @@ Index scratch_elements(const ForwardShape& shape) {
          hidden * (shape.k_head_dim + 2 * kKeyTile);
 }
 
-// Where panel p lies. All panels are three vectors wide, except that the last ones cover what is left: a remainder of
-// more than three vectors but at most four is better cut 2 + 2 than 3 + 1, as narrow tiles are bound by loads.
-struct PanelCut {
-  Index first_query, num_queries;
-};
-
-template <class T>
-PanelCut cut_panel(Index q_len, Index num_panels, Index p) {
-  const Index first = p * kMaxPanelWidth<T>, left = q_len - first;
-  constexpr Index kTwoVectors = 2 * kLanes<T>;
-  if (p == num_panels - 2 && left <= 2 * kTwoVectors) return {first, kTwoVectors};
-  if (p == num_panels - 1 && p > 0 && left + kMaxPanelWidth<T> <= 2 * kTwoVectors) {
-    const Index shifted = first - kMaxPanelWidth<T> + kTwoVectors;
-    return {shifted, q_len - shifted};
-  }
-  return {first, std::min(left, kMaxPanelWidth<T>)};
-}
-
 template <class T>
 ForwardPlan plan(const ForwardShape& shape) {
   ForwardPlan plan;
-  plan.num_panels = ceil_div(shape.q_len, kMaxPanelWidth<T>);
+  plan.num_panels = count_panels<T>(shape.q_len);
   const Index heads = shape.batch * shape.num_heads;
   if (heads == 0 || shape.q_len == 0) return plan;
   const Index fitting = std::max<Index>(1, kHalfL2<T> / panel_elements<T>(shape));
@@ -106,13 +88,13 @@ TileScratch<T> carve_scratch(const AttentionArgs<T>& args, Carver<T>& carver) {
 template <class T>
 void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>& panel) {
   const auto& args = head.args;
-  panel.first_query = cut.first_query;
-  panel.num_queries = cut.num_queries;
-  panel.width = round_up(cut.num_queries, kLanes<T>);
+  panel.first_query = cut.first;
+  panel.num_queries = cut.count;
+  panel.width = round_up(cut.count, kLanes<T>);
   PanelRange range{.any = {}, .all = {0, args.kv_len()}};
   IdSpan documents;
-  for (Index i = 0; i < cut.num_queries; ++i) {
-    const Index query = cut.first_query + i;
+  for (Index i = 0; i < cut.count; ++i) {
+    const Index query = cut.first + i;
     const QueryPlace place = place_query(args, head.b, query);
     panel.key_begin[i] = place.keys.begin;
     panel.key_end[i] = place.keys.end;
@@ -122,7 +104,7 @@ void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>&
   }
   panel.range = range;
   panel.documents = documents;
-  std::fill(panel.position + cut.num_queries, panel.position + panel.width, panel.position[cut.num_queries - 1]);
+  std::fill(panel.position + cut.count, panel.position + panel.width, panel.position[cut.count - 1]);
   panel.qt = carver.take(args.head_dim() * panel.width);
   panel.ot = carver.take(args.v_head_dim() * panel.width);
   panel.row_max = carver.take(panel.width);
@@ -238,7 +220,8 @@ void write_attn_weights(const Head<T>& head, const Panel<T>& panel, TileScratch<
   for_each_tile(head.args, any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
     with_vectors<T>(panel.width, [&]<int kVectors>() { weigh_tile<kVectors>(head, panel, tile, scratch); });
-    unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride);
+    unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride,
+                 [](Index, Vec<T> v) { return v; });
   });
 }
 
@@ -288,7 +271,7 @@ void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const For
   Panel<T> panels[kPanelsPerTask];
   KeyRange keys;
   for (Index p = 0; p < num_panels; ++p) {
-    start_panel(head, cut_panel<T>(args.q_len(), plan.num_panels, first_panel + p), carver, panels[p]);
+    start_panel(head, cut_panel<T>(args.q_len(), first_panel + p), carver, panels[p]);
     const KeyRange any = panels[p].range.any;
     if (any.empty()) continue;
     keys = keys.empty() ? any : KeyRange{std::min(keys.begin, any.begin), std::max(keys.end, any.end)};

@@ -23,24 +23,31 @@ using VecF32 = Vec<float>;
 
 // One task packs its tokens into panels once (unless they are few, see kFewTokens), then walks the weights in blocks of rows, each block against every panel:
 //   for each block of weight rows (in L2)    for each panel (x^T in lanes)    y^T tile = W x^T -> bias, activation -> y
-constexpr Index kPanelsPerTask = 8;
-constexpr Index kOutputsPerTask = 192;
-constexpr Index kBlockFloats = Index{32} * 1024;  // 128 KiB of weights: a quarter of a 512 KiB L2
+constexpr Index kMaxPanelsPerTask = 8;
+// Packing a panel costs as much as 15 or so outputs: a task should have many, if there are enough tasks without cutting the outputs.
+constexpr Index kMaxOutputsPerTask = 768, kMinOutputsPerTask = 96;
+constexpr Index kEnoughTasks = 8;
+constexpr Index kBlockFloats = Index{48} * 1024;  // 192 KiB of weights: less than half of a 512 KiB L2
+constexpr Index kRowStep = 24;                    // whole tiles, whatever their rows
 
 Index block_rows(Index in_dim) {
-  const Index rows = kBlockFloats / std::max<Index>(in_dim, 1);
-  return std::clamp<Index>(rows / 12 * 12, 12, 96);
+  return std::clamp<Index>(kBlockFloats / std::max<Index>(in_dim, 1) / kRowStep, 1, 4) * kRowStep;
 }
 
 LinearPlan plan(Index num_tokens, Index in_dim, Index out_dim) {
-  const Index panels = ceil_div(num_tokens, kMaxPanelWidth<float>);
   LinearPlan plan;
-  plan.tokens_per_task = std::min(panels, kPanelsPerTask) * kMaxPanelWidth<float>;
-  plan.outputs_per_task = std::min(out_dim, kOutputsPerTask);
+  const Index panels = count_panels<float>(num_tokens);
+  const auto cut_evenly = [](Index len, Index cuts, Index unit) { return round_up(ceil_div(len, cuts), unit); };
+  Index output_cuts = ceil_div(std::max<Index>(out_dim, 1), kMaxOutputsPerTask);
+  const Index token_cuts =
+      std::max(ceil_div(panels, kMaxPanelsPerTask), std::min(panels, ceil_div(kEnoughTasks, output_cuts)));
   if (num_tokens == 0 || out_dim == 0) return plan;
-  plan.num_tasks = ceil_div(num_tokens, plan.tokens_per_task) * ceil_div(out_dim, plan.outputs_per_task);
+  output_cuts = std::max(output_cuts, std::min(out_dim / kMinOutputsPerTask, ceil_div(kEnoughTasks, token_cuts)));
+  plan.panels_per_task = cut_evenly(panels, token_cuts, 1);
+  plan.outputs_per_task = cut_evenly(out_dim, output_cuts, kRowStep);
+  plan.num_tasks = ceil_div(panels, plan.panels_per_task) * ceil_div(out_dim, plan.outputs_per_task);
   plan.workspace_floats =
-      round_up(plan.tokens_per_task * in_dim + block_rows(in_dim) * kMaxPanelWidth<float>, kLineElements<float>);
+      round_up((plan.panels_per_task * in_dim + block_rows(in_dim)) * kMaxPanelWidth<float>, kLineElements<float>);
   return plan;
 }
 
@@ -61,16 +68,15 @@ VecF32 activate(F32 d, VecF32 x, Activation activation) {
   return x;
 }
 
-// Bias and activation on y^T [rows][width].
-HWY_NOINLINE void finish(const LinearArgs& args, Index first_output, Index rows, Index width, float* HWY_RESTRICT yt) {
+// y for `count` tokens from `token` on out of y^T [rows][width], with bias and activation.
+HWY_NOINLINE void write_outputs(const LinearArgs& args, Index token, Index count, Index first_output, Index rows,
+                                Index width, const float* HWY_RESTRICT yt) {
   const F32 d;
-  for (Index r = 0; r < rows; ++r) {
-    const auto bias = hn::Set(d, args.bias ? args.bias[first_output + r] : 0);
-    for (Index i = 0; i < width; i += kLanes<float>) {
-      float* place = yt + r * width + i;
-      hn::Store(activate(d, hn::Add(hn::Load(d, place), bias), args.activation), d, place);
-    }
-  }
+  unpack_panel(yt, width, count, rows, args.y.data() + token * args.y.stride(0) + first_output, args.y.stride(0),
+               [&](Index r, VecF32 v) {
+                 if (args.bias) v = hn::Add(v, hn::Set(d, args.bias[first_output + r]));
+                 return activate(d, v, args.activation);
+               });
 }
 
 // Up to this many tokens would leave most lanes of a panel empty; then the lanes run along in_dim instead, and what is left is reading the
@@ -141,49 +147,38 @@ void few_tokens_task(const LinearArgs& args, Index output_begin, Index output_en
   for (Index output = output_begin; output < output_end; output += block) {
     const Index rows = std::min(block, output_end - output);
     few_token_outputs(args, output, rows, width, yt);
-    if (args.bias || args.activation != Activation::kNone) finish(args, output, rows, width, yt);
-    unpack_panel(yt, width, num_tokens, rows, args.y.data() + output, args.y.stride(0));
+    write_outputs(args, 0, num_tokens, output, rows, width, yt);
   }
-}
-
-// Some weight rows against one panel of kVectors vectors of tokens.
-template <int kVectors>
-HWY_NOINLINE void panel_outputs(const LinearArgs& args, const float* panel, Index token, Index num_tokens,
-                                Index first_output, Index rows, float* yt) {
-  constexpr Index kWidth = kVectors * kLanes<float>;
-  const auto& w = args.weight;
-  multiply<kVectors, Left::kRows>(w.data() + first_output * w.stride(0), w.stride(0), rows, panel, w.shape(1), yt);
-  if (args.bias || args.activation != Activation::kNone) finish(args, first_output, rows, kWidth, yt);
-  unpack_panel(yt, kWidth, num_tokens, rows, args.y.data() + token * args.y.stride(0) + first_output, args.y.stride(0));
 }
 
 void task(const LinearArgs& args, const LinearPlan& plan, Index task_index, float* workspace) {
   const Index num_tokens = args.x.shape(0), in_dim = args.x.shape(1), out_dim = args.weight.shape(0);
   const Index output_cuts = ceil_div(out_dim, plan.outputs_per_task);
-  const Index token_begin = task_index / output_cuts * plan.tokens_per_task;
-  const Index token_end = std::min(token_begin + plan.tokens_per_task, num_tokens);
+  const Index panel_begin = task_index / output_cuts * plan.panels_per_task;
+  const Index panel_end = std::min(panel_begin + plan.panels_per_task, count_panels<float>(num_tokens));
   const Index output_begin = task_index % output_cuts * plan.outputs_per_task;
   const Index output_end = std::min(output_begin + plan.outputs_per_task, out_dim);
-
   if (num_tokens <= kFewTokens) return few_tokens_task(args, output_begin, output_end, workspace);
-  float* const panels = workspace;
-  float* const yt = workspace + plan.tokens_per_task * in_dim;
-  const auto width_of = [&](Index tokens) { return std::min(round_up(tokens, kLanes<float>), kMaxPanelWidth<float>); };
-  for (Index token = token_begin; token < token_end; token += kMaxPanelWidth<float>) {
-    const Index tokens = std::min(kMaxPanelWidth<float>, token_end - token);
-    pack_panel(args.x.data() + token * args.x.stride(0), args.x.stride(0), tokens, in_dim, 1.0f,
-               panels + (token - token_begin) * in_dim, width_of(tokens));
-  }
-  const Index block = block_rows(in_dim);
+
+  float* const yt = workspace + plan.panels_per_task * in_dim * kMaxPanelWidth<float>;
+  const auto for_each_panel = [&](const auto& step) {
+    for (Index p = panel_begin; p < panel_end; ++p) {
+      const PanelCut cut = cut_panel<float>(num_tokens, p);
+      step(cut, round_up(cut.count, kLanes<float>), workspace + (p - panel_begin) * in_dim * kMaxPanelWidth<float>);
+    }
+  };
+  const Index x_stride = args.x.stride(0), w_stride = args.weight.stride(0), block = block_rows(in_dim);
+  for_each_panel([&](PanelCut cut, Index width, float* panel) {
+    pack_panel(args.x.data() + cut.first * x_stride, x_stride, cut.count, in_dim, 1.0f, panel, width);
+  });
   for (Index output = output_begin; output < output_end; output += block) {
     const Index rows = std::min(block, output_end - output);
-    for (Index token = token_begin; token < token_end; token += kMaxPanelWidth<float>) {
-      const Index tokens = std::min(kMaxPanelWidth<float>, token_end - token);
-      const float* panel = panels + (token - token_begin) * in_dim;
-      with_vectors<float>(width_of(tokens), [&]<int kVectors>() {
-        panel_outputs<kVectors>(args, panel, token, tokens, output, rows, yt);
+    for_each_panel([&](PanelCut cut, Index width, const float* panel) {
+      with_vectors<float>(width, [&]<int kVectors>() {
+        multiply<kVectors, Left::kRows>(args.weight.data() + output * w_stride, w_stride, rows, panel, in_dim, yt);
       });
-    }
+      write_outputs(args, cut.first, cut.count, output, rows, width, yt);
+    });
   }
 }
 

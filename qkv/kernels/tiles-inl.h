@@ -66,6 +66,30 @@ HWY_INLINE void with_vectors(Index width, const Step& step) {
   }
 }
 
+/// How many panels hold so many queries or tokens.
+template <class T>
+inline Index count_panels(Index len) {
+  return ceil_div(len, kMaxPanelWidth<T>);
+}
+
+/// The queries or tokens of panel p. All panels are three vectors wide, except that the last ones cover what is left: a remainder of more than
+/// three vectors but at most four is better cut 2 + 2 than 3 + 1, as narrow tiles are bound by loads.
+struct PanelCut {
+  Index first, count;
+};
+
+template <class T>
+inline PanelCut cut_panel(Index len, Index p) {
+  const Index num_panels = count_panels<T>(len), first = p * kMaxPanelWidth<T>, left = len - first;
+  constexpr Index kTwoVectors = 2 * kLanes<T>;
+  if (p == num_panels - 2 && left <= 2 * kTwoVectors) return {first, kTwoVectors};
+  if (p == num_panels - 1 && p > 0 && left + kMaxPanelWidth<T> <= 2 * kTwoVectors) {
+    const Index shifted = first - kMaxPanelWidth<T> + kTwoVectors;
+    return {shifted, len - shifted};
+  }
+  return {first, std::min(left, kMaxPanelWidth<T>)};
+}
+
 enum class Left { kRows, kColumns };
 
 /// Keys and values of the next tile, which a panel fetches into L2 while it works on this one, a few lines for each row of scores. The panels

@@ -96,7 +96,7 @@ inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, In
   }
 }
 
-/// rows[i * stride + c] = change(panel[c * width + i]) for i < num_rows <= kLanes, c < cols.
+/// rows[i * stride + c] = change(c, panel[c * width + i]) for i < num_rows <= kLanes, c < cols.
 template <class T, class Change>
 HWY_INLINE void unpack_lanes(const T* HWY_RESTRICT panel, Index width, Index num_rows, Index cols, T* HWY_RESTRICT rows,
                              Index stride, const Change& change) {
@@ -105,25 +105,24 @@ HWY_INLINE void unpack_lanes(const T* HWY_RESTRICT panel, Index width, Index num
 #if HWY_TARGET != HWY_SCALAR
   for (; num_rows == kLanes<T> && c + kBlock<T> <= cols; c += kBlock<T>) {
     Vec<T> v[kBlock<T>];
-    for (Index r = 0; r < kBlock<T>; ++r) v[r] = change(hn::Load(d, panel + (c + r) * width));
+    for (Index r = 0; r < kBlock<T>; ++r) v[r] = change(c + r, hn::Load(d, panel + (c + r) * width));
     transpose_blocks(d, v);
     for (Index r = 0; r < kBlock<T>; ++r) store_blocks(d, v[r], rows + r * stride + c, stride);
   }
 #endif
   for (; c < cols; ++c) {
     HWY_ALIGN T lanes[kLanes<T>];
-    hn::Store(change(hn::Load(d, panel + c * width)), d, lanes);
+    hn::Store(change(c, hn::Load(d, panel + c * width)), d, lanes);
     for (Index i = 0; i < num_rows; ++i) rows[i * stride + c] = lanes[i];
   }
 }
 
-/// rows[i * stride + c] = panel[c * width + i] for i < num_rows, c < cols.
-template <class T>
-inline HWY_NOINLINE void unpack_panel(const T* HWY_RESTRICT panel, Index width, Index num_rows, Index cols,
-                                      T* HWY_RESTRICT rows, Index stride) {
+/// The same for any number of rows.
+template <class T, class Change>
+HWY_INLINE void unpack_panel(const T* HWY_RESTRICT panel, Index width, Index num_rows, Index cols, T* HWY_RESTRICT rows,
+                             Index stride, const Change& change) {
   for (Index i = 0; i < num_rows; i += kLanes<T>)
-    unpack_lanes(panel + i, width, std::min(kLanes<T>, num_rows - i), cols, rows + i * stride, stride,
-                 [](Vec<T> v) { return v; });
+    unpack_lanes(panel + i, width, std::min(kLanes<T>, num_rows - i), cols, rows + i * stride, stride, change);
 }
 
 }  // namespace HWY_NAMESPACE
