@@ -259,9 +259,9 @@ NextTile<T> tile_after(const Head<T>& head, KeyRange tile, Index end, Index num_
 template <class T>
 void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const ForwardPlan& plan, Index task_index,
           T* workspace) {
-  // The last panels of a causal head have the most keys: they come first.
-  const Index head_index = task_index % (args.batch() * args.num_heads());
-  const Index cut = plan.tasks_per_head - 1 - task_index / (args.batch() * args.num_heads());
+  // Head by head, so that keys and values are still in L2. The last panels of a causal head have the most keys: they come first.
+  const Index head_index = task_index / plan.tasks_per_head;
+  const Index cut = plan.tasks_per_head - 1 - task_index % plan.tasks_per_head;
   const Head<T> head{args, head_index / args.num_heads(), head_index % args.num_heads()};
   const Index first_panel = cut * plan.panels_per_task;
   const Index num_panels = std::min(plan.panels_per_task, plan.num_panels - first_panel);
