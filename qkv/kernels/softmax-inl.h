@@ -30,10 +30,10 @@ namespace HWY_NAMESPACE {
 /// How far (log2 units) row_max may lag; see the invariant.
 template <class T>
 inline constexpr T kSlack = 8;
-/// A tile whose scores lie above row_max by no more than this is weighed before row_max rises, and its weights, which are at most 2^100, are
-/// brought down afterwards; by more, row_max rises first.
+/// A tile whose scores lie above row_max by no more than this is weighed before row_max rises, and its weights are brought down afterwards; by
+/// more, row_max rises first. Differences to an old row_max are rounded the more the larger they are: at 100 results fell behind plain code.
 template <class T>
-inline constexpr T kReach = 100;
+inline constexpr T kReach = 16;
 
 /// Finite biases and sinks count as +-this at most, so that none turns into -inf in log2 units: however low, a finite bias does not hide its key.
 template <class T>
