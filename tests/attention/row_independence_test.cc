@@ -77,11 +77,12 @@ TEST_P(RowIndependence, WhatIsObservedDoesNotMatterHoweverScoresRise) {
     for (const Mask& mask : {Mask{}, Mask{.causal = true}, Mask{.window = Window{.left = 50, .right = 3}}}) {
       options_.mask = mask;
       options_.observe = {.lse = true, .entropy = true};
-      const auto observed = attention(q_, k_, v_, options_);
-      const auto args = resolve<float>(q_, k_, v_, options_);
+      const auto q = q_.view().slice(0, 0, 1), k = k_.view().slice(0, 0, 1), v = v_.view().slice(0, 0, 1);
+      const auto observed = attention(q, k, v, options_);
+      const auto args = resolve<float>(q, k, v, options_);
       test::expect_accepted(observed, test::Oracle<float>(args), args, "factor " + std::to_string(factor));
       options_.observe = {};
-      const auto plain = attention(q_, k_, v_, options_);
+      const auto plain = attention(q, k, v, options_);
       EXPECT_EQ(0, std::memcmp(observed.out.data(), plain.out.data(), sizeof(float) * plain.out.size())) << factor;
     }
   }
