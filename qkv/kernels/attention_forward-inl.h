@@ -49,7 +49,8 @@ ForwardPlan plan(const ForwardShape& shape) {
   if (heads == 0 || shape.q_len == 0) return plan;
   const Index fitting = std::max<Index>(1, kHalfL2<T> / panel_elements<T>(shape));
   const Index wanted_cuts = std::min(plan.num_panels, ceil_div(kEnoughTasks, heads));
-  plan.panels_per_task = std::min({kPanelsPerTask, fitting, ceil_div(plan.num_panels, wanted_cuts)});
+  const Index most_panels = std::min({kPanelsPerTask, fitting, ceil_div(plan.num_panels, wanted_cuts)});
+  plan.panels_per_task = ceil_div(plan.num_panels, ceil_div(plan.num_panels, most_panels));
   plan.tasks_per_head = ceil_div(plan.num_panels, plan.panels_per_task);
   plan.num_tasks = heads * plan.tasks_per_head;
   // Every worker's share begins on a cache line.
@@ -259,9 +260,10 @@ NextTile<T> tile_after(const Head<T>& head, KeyRange tile, Index end, Index num_
 template <class T>
 void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const ForwardPlan& plan, Index task_index,
           T* workspace) {
-  // Head by head, so that keys and values are still in L2. The last panels of a causal head have the most keys: they come first.
-  const Index head_index = task_index / plan.tasks_per_head;
-  const Index cut = plan.tasks_per_head - 1 - task_index % plan.tasks_per_head;
+  // Head by head, so that keys and values are still in L2, and in a head the longest task first: causal that of the last panels, which have the
+  // most keys; otherwise the last are what is left over.
+  const Index head_index = task_index / plan.tasks_per_head, turn = task_index % plan.tasks_per_head;
+  const Index cut = args.causal ? plan.tasks_per_head - 1 - turn : turn;
   const Head<T> head{args, head_index / args.num_heads(), head_index % args.num_heads()};
   const Index first_panel = cut * plan.panels_per_task;
   const Index num_panels = std::min(plan.panels_per_task, plan.num_panels - first_panel);
