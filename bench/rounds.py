@@ -103,7 +103,7 @@ def take_turns(contestants, rates, repeat):
     """Returns, of each round, the seconds of one call of each contestant, and what the rates measured.
 
     The first contestant is the one that is held against the rates: they have a turn directly before its own and one directly after,
-    each as long, and what counts is the mean.
+    each as long, and what counts is the mean. They run before every other turn, too, so that all find the processor equally awake.
     """
     sizes = [size_of_turn(contestant) for contestant in contestants]
     calls = [n for n, _ in sizes]
@@ -113,7 +113,10 @@ def take_turns(contestants, rates, repeat):
         before = [rate_turn(rate, rate_seconds) for rate in rates]
         seconds = [turn(contestants[0], calls[0])]
         after = [rate_turn(rate, rate_seconds) for rate in rates]
-        seconds += [turn(c, n) for c, n in zip(contestants[1:], calls[1:])]
+        for contestant, n in zip(contestants[1:], calls[1:]):
+            for rate in rates:
+                rate_turn(rate, rate_seconds)
+            seconds.append(turn(contestant, n))
         rounds.append((seconds, [(b + a) / 2 for b, a in zip(before, after)]))
     return rounds
 
