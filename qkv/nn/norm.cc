@@ -1,9 +1,10 @@
 #include "qkv/nn/norm.h"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "qkv/kernels/layer_norm.h"
 #include "qkv/nn/rows.h"
 
 namespace qkv {
@@ -24,44 +25,26 @@ void check_input(const LayerNorm& layer, const char* name, CView<3> x) {
   if (x.shape(2) > 1) check_equal<Index>(kFunction, prefix + ".stride[2] (last axis)", x.stride(2), 1);
 }
 
-// Sum of term(d) for d in 0 .. dim-1, in several running sums so that the additions need not wait for each other.
-template <class Term>
-double sum(Index dim, const Term& term) {
-  constexpr Index kLanes = 8;
-  std::array<double, kLanes> lanes{};
-  const Index whole = dim - dim % kLanes;
-  for (Index d = 0; d < whole; d += kLanes)
-    for (Index lane = 0; lane < kLanes; ++lane) lanes[lane] += term(d + lane);
-  double total = 0;
-  for (double lane : lanes) total += lane;
-  for (Index d = whole; d < dim; ++d) total += term(d);
-  return total;
-}
-
-// One row of layer.embed_dim() values; x(d) is value d of the input, in double.
-template <class Value>
-void normalise(const LayerNorm& layer, const Value& x, float* out) {
+// norm(x + residual), or norm(x) where there is none.
+Tensor<float, 3> normalise(const LayerNorm& layer, CView<3> x, std::optional<CView<3>> residual, const Run& run) {
   const Index dim = layer.embed_dim();
-  const double mean = sum(dim, x) / static_cast<double>(dim);
-  const double variance = sum(dim, [&](Index d) { return (x(d) - mean) * (x(d) - mean); }) / static_cast<double>(dim);
-  const double inverse = 1 / std::sqrt(variance + layer.eps);
-  const float* weight = layer.weight.data();
-  const float* bias = layer.bias ? layer.bias->data() : nullptr;
-  for (Index d = 0; d < dim; ++d)
-    out[d] = static_cast<float>((x(d) - mean) * inverse * weight[d] + (bias ? bias[d] : 0));
+  Tensor<double, 1> weight({dim}), bias({dim}, 0);
+  std::copy_n(layer.weight.data(), dim, weight.data());
+  if (layer.bias) std::copy_n(layer.bias->data(), dim, bias.data());
+  const kernels::LayerNormArgs args{.weight = weight.data(), .bias = bias.data(), .dim = dim, .eps = layer.eps};
+  Tensor<float, 3> out(x.shape());
+  for_each_row(x.shape(0), x.shape(1), run, [&](Index b, Index i) {
+    const auto row = [&](const auto& view) { return view.data() + b * view.stride(0) + i * view.stride(1); };
+    kernels::layer_norm_row(args, row(x), residual ? row(*residual) : nullptr, row(out.view()));
+  });
+  return out;
 }
 
 }  // namespace
 
 Tensor<float, 3> forward(const LayerNorm& layer, CView<3> x, const Run& run) {
   check_input(layer, "x", x);
-  Tensor<float, 3> out(x.shape());
-  for_each_row(x.shape(0), x.shape(1), run, [&](Index b, Index i) {
-    const float* row = x.data() + b * x.stride(0) + i * x.stride(1);
-    normalise(
-        layer, [=](Index d) { return double{row[d]}; }, out.data() + (b * x.shape(1) + i) * x.shape(2));
-  });
-  return out;
+  return normalise(layer, x, std::nullopt, run);
 }
 
 Tensor<float, 3> forward_sum(const LayerNorm& layer, CView<3> x, CView<3> residual, const Run& run) {
@@ -69,15 +52,7 @@ Tensor<float, 3> forward_sum(const LayerNorm& layer, CView<3> x, CView<3> residu
   check_input(layer, "residual", residual);
   check(x.shape() == residual.shape(), kFunction, "residual.shape", to_string<3>(residual.shape()),
         to_string<3>(x.shape()) + " as of x");
-  Tensor<float, 3> out(x.shape());
-  for_each_row(x.shape(0), x.shape(1), run, [&](Index b, Index i) {
-    const float* row = x.data() + b * x.stride(0) + i * x.stride(1);
-    const float* added = residual.data() + b * residual.stride(0) + i * residual.stride(1);
-    normalise(
-        layer, [=](Index d) { return double{row[d]} + double{added[d]}; },
-        out.data() + (b * x.shape(1) + i) * x.shape(2));
-  });
-  return out;
+  return normalise(layer, x, residual, run);
 }
 
 }  // namespace qkv

@@ -23,7 +23,7 @@ struct LayerNorm {
 /// Edge: a row of equal values gives the bias (0 / sqrt(eps) * weight + bias); NaN stays in its row.
 /// Errors: std::invalid_argument if embed_dim is 0 or not that of the layer, the bias has another length, eps is
 ///   negative or not finite, or the last-axis stride is not 1.
-/// Threads: runs on run.executor; sums are in double, two passes, in an order that depends on embed_dim only.
+/// Threads: runs on run.executor; all is computed in double, in an order that depends on embed_dim and the SIMD target only.
 /// Source: https://arxiv.org/abs/1607.06450
 Tensor<float, 3> forward(const LayerNorm& layer, CView<3> x, const Run& run = {});
 

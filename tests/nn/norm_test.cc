@@ -1,10 +1,15 @@
 #include "qkv/nn/norm.h"
 
+#include <utility>
+
 #include "nn/layer_support.h"
 #include "support/poison.h"
+#include "support/targets.h"
 
 namespace qkv::test {
 namespace {
+
+class LayerNormForward : public OnEveryTarget {};
 
 TEST(LayerNorm, GivesHandComputedValues) {
   const LayerNorm layer{.weight = tensor_of<1>({2}, {2, 3}), .bias = tensor_of<1>({2}, {10, 20}), .eps = 0};
@@ -12,7 +17,7 @@ TEST(LayerNorm, GivesHandComputedValues) {
   EXPECT_EQ(values(out), (std::vector<float>{8, 23}));
 }
 
-TEST(LayerNorm, AgreesWithDoubleForOddWidths) {
+TEST_P(LayerNormForward, AgreesWithDoubleForOddWidths) {
   for (Index dim : {1, 2, 7, 8, 9, 31, 384, 1001}) {
     Random random(static_cast<std::uint64_t>(dim));
     const LayerNorm layer = random_norm(random, dim);
@@ -33,34 +38,52 @@ TEST(LayerNorm, WithoutBiasEqualsAZeroBias) {
 }
 
 // One-pass float sums lose everything here: the squares are 1e8, the variance is 1.
-TEST(LayerNorm, KeepsSmallDeviationsOfALargeMean) {
+TEST_P(LayerNormForward, KeepsSmallDeviationsOfALargeMean) {
   LayerNorm layer{.weight = Tensor<float, 1>({4}, 1)};
   layer.eps = 0;
   const auto out = forward(layer, tensor_of<3>({1, 1, 4}, {10001, 9999, 10001, 9999}));
   EXPECT_EQ(values(out), (std::vector<float>{1, -1, 1, -1}));
 }
 
-TEST(LayerNorm, GivesTheBiasForARowOfEqualValues) {
+TEST_P(LayerNormForward, GivesTheBiasForARowOfEqualValues) {
   Random random(2);
   const LayerNorm layer = random_norm(random, 9, 1e-12);
   const auto out = forward(layer, Tensor<float, 3>({1, 1, 9}, 0.1f));
   EXPECT_EQ(values(out), values(*layer.bias));
 }
 
-TEST(LayerNorm, KeepsNanInItsRow) {
+TEST_P(LayerNormForward, KeepsNanAndInfinityInTheirRow) {
   Random random(3);
-  const LayerNorm layer = random_norm(random, 6);
-  auto x = random.tensor<3>({1, 3, 6});
-  x(0, 1, 4) = kNaN;
-  const auto out = forward(layer, x);
-  for (Index d = 0; d < 6; ++d) {
-    EXPECT_TRUE(std::isfinite(out(0, 0, d)));
-    EXPECT_TRUE(std::isnan(out(0, 1, d)));
-    EXPECT_TRUE(std::isfinite(out(0, 2, d)));
-  }
+  const LayerNorm layer = random_norm(random, 27);
+  auto x = random.tensor<3>({1, 3, 27});
+  const auto expected = forward(layer, x);
+  for (float bad : {kNaN, kInfinity, -kInfinity})
+    for (Index at : {0, 4, 20, 26}) {
+      const float good = std::exchange(x(0, 1, at), bad);
+      const auto out = forward(layer, x);
+      for (Index d = 0; d < 27; ++d) {
+        ASSERT_EQ(out(0, 0, d), expected(0, 0, d));
+        ASSERT_TRUE(std::isnan(out(0, 1, d))) << bad << " at " << at;
+        ASSERT_EQ(out(0, 2, d), expected(0, 2, d));
+      }
+      x(0, 1, at) = good;
+    }
 }
 
-TEST(LayerNorm, AddsTheResidualBeforeItNormalises) {
+TEST_P(LayerNormForward, GivesARowTheSameBitsWhereverItLies) {
+  Random random(11);
+  const LayerNorm layer = random_norm(random, 37);
+  const auto x = random.tensor<3>({3, 35, 37}), residual = random.tensor<3>({3, 35, 37});
+  const auto all = forward_sum(layer, x, residual);
+  for (Index b : {0, 2})
+    for (Index i : {0, 7, 34}) {
+      const auto row = [=](const auto& tensor) { return tensor.view().slice(0, b, b + 1).slice(1, i, i + 1); };
+      const auto alone = forward_sum(layer, row(x), row(residual));
+      for (Index d = 0; d < 37; ++d) ASSERT_EQ(alone(0, 0, d), all(b, i, d));
+    }
+}
+
+TEST_P(LayerNormForward, AddsTheResidualBeforeItNormalises) {
   Random random(4);
   const LayerNorm layer = random_norm(random, 11);
   const auto x = random.tensor<3>({2, 5, 11}), residual = random.tensor<3>({2, 5, 11});
@@ -68,7 +91,7 @@ TEST(LayerNorm, AddsTheResidualBeforeItNormalises) {
   expect_near(forward_sum(layer, x, residual), norm_reference(layer, sum), 1e-6);
 }
 
-TEST(LayerNorm, ReadsStridedInput) {
+TEST_P(LayerNormForward, ReadsStridedInput) {
   Random random(5);
   const LayerNorm layer = random_norm(random, 6);
   const auto memory = random.tensor<4>({2, 3, 4, 6});
@@ -78,7 +101,7 @@ TEST(LayerNorm, ReadsStridedInput) {
               1e-6);
 }
 
-TEST(LayerNorm, GivesTheSameBitsWithAnyNumberOfThreads) {
+TEST_P(LayerNormForward, GivesTheSameBitsWithAnyNumberOfThreads) {
   Random random(6);
   const LayerNorm layer = random_norm(random, 50);
   const auto x = random.tensor<3>({3, 101, 50});
@@ -86,6 +109,9 @@ TEST(LayerNorm, GivesTheSameBitsWithAnyNumberOfThreads) {
   TbbExecutor executor(4);
   expect_same_bits(forward(layer, x, {.executor = &executor}), expected);
 }
+
+INSTANTIATE_TEST_SUITE_P(Targets, LayerNormForward, testing::ValuesIn(kernels::supported_targets()),
+                         OnEveryTarget::name);
 
 TEST(LayerNorm, RefusesAnInputOfAnotherWidth) {
   Random random(7);
