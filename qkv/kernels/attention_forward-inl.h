@@ -236,25 +236,28 @@ void finish_panel(const Head<T>& head, Panel<T>& panel, const AttentionOutput<T>
   if (out.attn_weights && head.args.kv_len() > 0) write_attn_weights(head, panel, scratch, *out.attn_weights);
 }
 
-// A head whose keys and values fit in half of a 512 KiB L2 is there after the first panel; a larger one has its next tile fetched. On Zen 3 that gave
-// 5 to 9 % of a call at head_dim 128, 1.5 % at 32 and nothing at 64, and cost 3 % at q_len 128 before it was left out there.
-// What follows `tile` in [.., end), for num_panels panels to fetch.
+// What panel p of num_panels fetches while it works on `tile`: its share of the keys and values that follow, up to `end`, and its bias for them. A head
+// whose keys and values fit in half of a 512 KiB L2 is there after the first panel. On Zen 3 fetching gave 5 to 9 % of a call at head_dim 128,
+// 1.5 % at 32 and nothing at 64, and cost 3 % at q_len 128 before it was left out there.
 template <class T>
-NextTile<T> tile_after(const Head<T>& head, KeyRange tile, Index end, Index num_panels) {
+Prefetch<T> fetch_ahead(const Head<T>& head, const Panel<T>& panel, KeyRange tile, Index end, Index p,
+                        Index num_panels) {
   const auto& args = head.args;
-  NextTile<T> next;
-  const Index begin = std::min(tile.end, end);
-  if (begin == end || args.kv_len() * (args.k_head_dim() + args.v_head_dim()) <= kHalfL2<T>) return next;
-  const auto lines = [](Index elements) { return ceil_div(elements, kLineElements<T>); };
-  next.num_rows = std::min(end - begin, kKeyTile);
-  next.k = head.key(begin);
-  next.v = head.value(begin);
-  next.k_stride = args.k.stride(2);
-  next.v_stride = args.v.stride(2);
-  next.k_lines = lines(args.k_head_dim());
-  next.num_lines = next.k_lines + lines(args.v_head_dim());
-  next.step = num_panels;
-  return next;
+  Prefetch<T> prefetch;
+  const KeyRange next{tile.end, std::min(tile.end + kKeyTile, end)};
+  if (next.empty()) return prefetch;
+  if (args.kv_len() * (args.k_head_dim() + args.v_head_dim()) > kHalfL2<T>) {
+    const Index num_keys = next.end - next.begin;
+    const Index share_begin = num_keys * p / num_panels, share_end = num_keys * (p + 1) / num_panels;
+    const Index first = next.begin + share_begin, count = share_end - share_begin;
+    prefetch.add(head.key(first), args.k.stride(2), count, args.k_head_dim());
+    prefetch.add(head.value(first), args.v.stride(2), count, args.v_head_dim());
+  }
+  if (args.attn_bias && args.attn_bias->stride(3) == 1)
+    prefetch.add(bias_rows(head, panel, next.begin), args.attn_bias->stride(2), panel.num_queries,
+                 next.end - next.begin);
+  prefetch.spread_over(tile.end - tile.begin + args.v_head_dim());
+  return prefetch;
 }
 
 template <class T>
@@ -283,16 +286,15 @@ void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const For
   load_key_weights(args, scratch.keys);
   for_each_tile(args, keys, [&](KeyRange shared_tile) {
     load_keys(head, shared_tile, scratch.keys);
-    scratch.next = tile_after(head, shared_tile, keys.end, num_panels);
     for (Index p = 0; p < num_panels; ++p) {
-      scratch.next.first = p;
+      scratch.prefetch = fetch_ahead(head, panels[p], shared_tile, keys.end, p, num_panels);
       const KeyRange tile = intersect(shared_tile, panels[p].range.any);
       if (tile.empty()) continue;
       with_vectors<T>(panels[p].width,
                       [&]<int kVectors>() { fold_tile<kVectors>(head, panels[p], tile, folding, scratch); });
     }
   });
-  scratch.next = {};
+  scratch.prefetch = {};
   for (Index p = 0; p < num_panels; ++p) finish_panel(head, panels[p], out, scratch);
 }
 

@@ -32,43 +32,55 @@ inline HWY_NOINLINE void cap_scores(T softcap, Index count, T* HWY_RESTRICT scor
     hn::Store(hn::Mul(factor, tanh(d, hn::Load(d, scores + n))), d, scores + n);
 }
 
-/// Brings attn_bias for the panel's queries and these keys into lanes.
+/// attn_bias for the panel's queries, from `key` on.
+template <class T>
+inline const T* bias_rows(const Head<T>& head, const Panel<T>& panel, Index key) {
+  const auto& bias = *head.args.attn_bias;
+  return bias.data() + head.b * bias.stride(0) + head.h * bias.stride(1) + panel.first_query * bias.stride(2) +
+         key * bias.stride(3);
+}
+
+/// log2(e) * bias, a finite one cut to what is finite in log2 units; inf and NaN stay.
+template <class D>
+HWY_INLINE hn::Vec<D> scale_bias(D d, hn::Vec<D> bias) {
+  using T = hn::TFromD<D>;
+  const auto limited =
+      max_keep_nan(d, hn::Set(d, -kLargestBias<T>), min_keep_nan(d, hn::Set(d, kLargestBias<T>), bias));
+  const auto is_infinite = hn::Eq(hn::Abs(bias), hn::Set(d, -kMinusInfinity<T>));
+  return hn::IfThenElse(is_infinite, bias, hn::Mul(limited, hn::Set(d, kLog2E<T>)));
+}
+
+/// Brings log2(e) * attn_bias for the panel's queries and these keys into lanes. Lanes past the last query repeat its bias.
 template <class T>
 inline HWY_NOINLINE void gather_bias(const Head<T>& head, const Panel<T>& panel, KeyRange tile, T* HWY_RESTRICT bias) {
   const Index num_keys = tile.end - tile.begin, width = panel.width;
   const auto& view = *head.args.attn_bias;
-  const T* rows = view.data() + head.b * view.stride(0) + head.h * view.stride(1) + panel.first_query * view.stride(2) +
-                  tile.begin * view.stride(3);
+  const T* const rows = bias_rows(head, panel, tile.begin);
+  const auto scale = [](auto d, auto v) { return scale_bias(d, v); };
   if (view.stride(3) == 1) {
-    pack_panel(rows, view.stride(2), panel.num_queries, num_keys, T{1}, bias, width);
+    pack_panel(rows, view.stride(2), panel.num_queries, num_keys, bias, width, scale);
   } else {
+    const hn::CappedTag<T, 1> d;
     for (Index j = 0; j < num_keys; ++j)
-      for (Index i = 0; i < panel.num_queries; ++i) bias[j * width + i] = rows[i * view.stride(2) + j * view.stride(3)];
+      for (Index i = 0; i < panel.num_queries; ++i)
+        hn::Store(scale(d, hn::Set(d, rows[i * view.stride(2) + j * view.stride(3)])), d, bias + j * width + i);
   }
-  // Lanes past the last query see nothing: what they would see may be NaN and set off a second pass over the panel.
   for (Index j = 0; j < num_keys; ++j)
-    std::fill(bias + j * width + panel.num_queries, bias + (j + 1) * width, kMinusInfinity<T>);
+    std::fill(bias + j * width + panel.num_queries, bias + (j + 1) * width, bias[j * width + panel.num_queries - 1]);
 }
 
-/// A finite bias cut to what is finite in log2 units; inf and NaN stay.
-template <class D>
-HWY_INLINE hn::Vec<D> limit_bias(D d, hn::Vec<D> bias) {
-  using T = hn::TFromD<D>;
-  const auto limited =
-      max_keep_nan(d, hn::Set(d, -kLargestBias<T>), min_keep_nan(d, hn::Set(d, kLargestBias<T>), bias));
-  return hn::IfThenElse(hn::Eq(bias, hn::Set(d, -kMinusInfinity<T>)), bias, limited);
+/// t + bias; where the bias is -inf the score is replaced, whatever it was.
+template <class V>
+HWY_INLINE V add_bias(V bias, V t) {
+  const hn::DFromV<V> d;
+  const auto excluded = hn::Set(d, kMinusInfinity<hn::TFromV<V>>);
+  return hn::IfThenElse(hn::Eq(bias, excluded), excluded, hn::Add(bias, t));
 }
-
-/// t += log2(e) * bias; where the bias is -inf the score is replaced, whatever it was.
 template <class T>
 inline HWY_NOINLINE void add_bias(const T* HWY_RESTRICT bias, Index count, T* HWY_RESTRICT scores) {
   const Tag<T> d;
-  const auto excluded = hn::Set(d, kMinusInfinity<T>);
-  for (Index n = 0; n < count; n += kLanes<T>) {
-    const auto b = hn::Load(d, bias + n);
-    const auto sum = hn::MulAdd(limit_bias(d, b), hn::Set(d, kLog2E<T>), hn::Load(d, scores + n));
-    hn::Store(hn::IfThenElse(hn::Eq(b, excluded), excluded, sum), d, scores + n);
-  }
+  for (Index n = 0; n < count; n += kLanes<T>)
+    hn::Store(add_bias(hn::Load(d, bias + n), hn::Load(d, scores + n)), d, scores + n);
 }
 
 /// t -= log2(e) * slope * |position of the lane's query - key|.
@@ -82,15 +94,14 @@ HWY_NOINLINE void add_alibi(T slope, const Panel<T>& panel, KeyRange tile, T* HW
     for (Index v = 0; v < kVectors; ++v) {
       T* const place = scores + (j * kVectors + v) * kLanes<T>;
       const auto distance = hn::Abs(hn::Sub(hn::Load(d, position + v * kLanes<T>), hn::Set(d, static_cast<T>(j))));
-      const auto bias = limit_bias(d, hn::Mul(factor, distance));
-      hn::Store(hn::NegMulAdd(bias, hn::Set(d, kLog2E<T>), hn::Load(d, place)), d, place);
+      hn::Store(hn::Sub(hn::Load(d, place), scale_bias(d, hn::Mul(factor, distance))), d, place);
     }
   }
 }
 
 /// scores[j][lane] = t of the keys, -inf where excluded, as far as the steps go. `tile` is what look_at_tile() returned.
 template <int kVectors, class T>
-HWY_NOINLINE void score_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch,
+HWY_NOINLINE void score_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch,
                              T* HWY_RESTRICT scores) {
   const auto& args = head.args;
   const Index num_keys = tile.end - tile.begin, count = num_keys * kVectors * kLanes<T>;
@@ -106,20 +117,21 @@ HWY_NOINLINE void score_tile(const Head<T>& head, const Panel<T>& panel, KeyRang
   mask_scores<kVectors>(scratch.visibility, num_keys, scores);
 }
 
-/// A Finish of tiles-inl.h that turns scores into weights while they are in registers: what find_tile_max(), mask_by_range() and
-/// exponentiate() do, to the same bits.
+/// A Finish of tiles-inl.h that turns scores into weights while they are in registers: what add_bias(), mask_by_range(),
+/// find_tile_max() and exponentiate() do, to the same bits.
 template <class T, int kVectors>
 struct WeighSums {
   T* out;
   const T* partial = nullptr;
-  NextTile<T> next = {};
+  Prefetch<T>* prefetch;
   const Visibility<T>* visibility;
+  const T* bias;  ///< log2(e) * attn_bias, [num_keys, width], or null
   Vec<T> row_max[kVectors], tile_max[kVectors], sum[kVectors];
 
   template <int kFirst, int kRows>
   HWY_INLINE void operator()(Index first, const Vec<T> (&scores)[kRows][kVectors]) {
     const Tag<T> d;
-    for (Index r = first; r < first + kRows; ++r) next.fetch(r);
+    prefetch->step(kRows);
     T* HWY_RESTRICT const weights = out + first * kVectors * kLanes<T>;
     Vec<T> t[kRows][kVectors], largest[kVectors], total[kVectors];
     for (int v = kFirst; v < kVectors; ++v) largest[v] = tile_max[v], total[v] = sum[v];
@@ -127,6 +139,14 @@ struct WeighSums {
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int v = kFirst; v < kVectors; ++v) t[r][v] = scores[r][v];
+    }
+    if (bias) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int v = kFirst; v < kVectors; ++v)
+          t[r][v] = add_bias(hn::Load(d, bias + ((first + r) * kVectors + v) * kLanes<T>), t[r][v]);
+      }
     }
     if (!visibility->all && !visibility->all_see(kFirst, kVectors, {first, first + kRows})) {
 #pragma GCC unroll 16
@@ -154,19 +174,21 @@ struct WeighSums {
 template <int kVectors, class T>
 HWY_INLINE bool weigh_at_once(const Head<T>& head, Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch) {
   const auto& args = head.args;
-  if (args.additive() || args.softcap || args.attn_bias || args.alibi_slopes) return false;
+  if (args.additive() || args.softcap || args.alibi_slopes) return false;
   if (!scratch.visibility.all && !scratch.visibility.by_range) return false;
   const Tag<T> d;
   WeighSums<T, kVectors> finish;
   finish.out = scratch.scores;
-  finish.next = scratch.next;
+  finish.prefetch = &scratch.prefetch;
   finish.visibility = &scratch.visibility;
+  finish.bias = args.attn_bias ? scratch.bias : nullptr;
   for (int v = 0; v < kVectors; ++v) {
     finish.row_max[v] = hn::Load(d, panel.row_max + v * kLanes<T>);
     finish.tile_max[v] = hn::Set(d, kMinusInfinity<T>);
     finish.sum[v] = hn::Zero(d);
     if (!hn::AllTrue(d, hn::Gt(finish.row_max[v], hn::Set(d, kMinusInfinity<T>)))) return false;
   }
+  if (args.attn_bias) gather_bias(head, panel, tile, scratch.bias);
   product_scores<kVectors>(head, panel, tile, scratch, finish);
   for (int v = 0; v < kVectors; ++v)
     if (!hn::AllFalse(d, rises(panel, v, finish.tile_max[v], kReach<T>))) return false;
@@ -263,7 +285,8 @@ HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile,
   if (folding.guard_values) return add_guarded_values<kVectors>(head, panel, tile, scratch);
   const T* const values = head.value(tile.begin);
   const Index stride = head.args.v.stride(2);
-  multiply_add<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, steps, panel.ot);
+  multiply_add<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, steps, panel.ot,
+                                         &scratch.prefetch);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -15,39 +15,42 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
-/// The 64-bit products of the 32-bit lanes with `factor`.
-template <class U32, class V = hn::Vec<U32>>
-HWY_INLINE void multiply_wide(U32 d, V x, std::uint32_t factor, V& low, V& high) {
-#if HWY_TARGET == HWY_SCALAR
-  const std::uint64_t product = std::uint64_t{hn::GetLane(x)} * factor;
-  low = hn::Set(d, static_cast<std::uint32_t>(product));
-  high = hn::Set(d, static_cast<std::uint32_t>(product >> 32));
-#else
-  const hn::RepartitionToWide<U32> wide;
-  const auto factors = hn::Set(d, factor);
-  const auto even = hn::MulEven(x, factors);
-  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), factors);
-  low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
-  high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
-#endif
-}
-
-/// philox4x32<7> in every lane.
+/// philox4x32<7> in every lane. The words of even and of odd lanes are kept apart, each in the lower half of 64 bits, so that products need
+/// not be put together before the end; what is in the upper halves does not count.
 template <class U32, class V = hn::Vec<U32>>
 HWY_INLINE void philox(U32 d, std::uint64_t seed, V (&counter)[4]) {
   auto key0 = static_cast<std::uint32_t>(seed), key1 = static_cast<std::uint32_t>(seed >> 32);
+#if HWY_TARGET == HWY_SCALAR
+  const auto words = philox4x32<7>(
+      {hn::GetLane(counter[0]), hn::GetLane(counter[1]), hn::GetLane(counter[2]), hn::GetLane(counter[3])},
+      {key0, key1});
+  for (int n = 0; n < 4; ++n) counter[n] = hn::Set(d, words[n]);
+#else
+  const hn::RepartitionToWide<U32> wide;
+  V half[2][4];
+  for (int n = 0; n < 4; ++n) {
+    half[0][n] = counter[n];
+    half[1][n] = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, counter[n])));
+  }
 #pragma GCC unroll 7
   for (int round = 0; round < 7; ++round) {
-    V low0, high0, low1, high1;
-    multiply_wide(d, counter[0], kPhiloxMultiplier[0], low0, high0);
-    multiply_wide(d, counter[2], kPhiloxMultiplier[1], low1, high1);
-    counter[0] = hn::Xor(hn::Xor(high1, counter[1]), hn::Set(d, key0));
-    counter[1] = low1;
-    counter[2] = hn::Xor(hn::Xor(high0, counter[3]), hn::Set(d, key1));
-    counter[3] = low0;
+#pragma GCC unroll 2
+    for (auto& words : half) {
+      const auto product0 = hn::MulEven(words[0], hn::Set(d, kPhiloxMultiplier[0]));
+      const auto product1 = hn::MulEven(words[2], hn::Set(d, kPhiloxMultiplier[1]));
+      const auto high0 = hn::BitCast(d, hn::ShiftRight<32>(product0)),
+                 high1 = hn::BitCast(d, hn::ShiftRight<32>(product1));
+      words[0] = hn::Xor3(high1, words[1], hn::Set(d, key0));
+      words[1] = hn::BitCast(d, product1);
+      words[2] = hn::Xor3(high0, words[3], hn::Set(d, key1));
+      words[3] = hn::BitCast(d, product0);
+    }
     key0 += kPhiloxStep[0];
     key1 += kPhiloxStep[1];
   }
+  for (int n = 0; n < 4; ++n)
+    counter[n] = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(hn::BitCast(wide, half[1][n]))), half[0][n]);
+#endif
 }
 
 /// The lanes of a vector of T in whose place the 32-bit lanes of `bits` are below the threshold.

@@ -130,7 +130,7 @@ struct TileScratch {
   T* values = nullptr;  ///< [kKeyTile, v_head_dim]: a copy of V without its NaN and Inf
   KeyFeatures<T> keys;
   Visibility<T> visibility;
-  NextTile<T> next;
+  Prefetch<T> prefetch;
 };
 
 }  // namespace HWY_NAMESPACE

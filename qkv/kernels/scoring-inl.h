@@ -258,11 +258,11 @@ HWY_INLINE void product_scores(const Head<T>& head, const Panel<T>& panel, KeyRa
 
 /// scores[j][lane] = score_factor() * score of the tile's keys. load_keys() was called for a tile that holds this one.
 template <int kVectors, class T>
-HWY_INLINE void raw_scores(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch,
+HWY_INLINE void raw_scores(const Head<T>& head, const Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch,
                            T* HWY_RESTRICT scores) {
   const auto* additive = head.args.additive();
   if (!additive) {
-    StoreSums<T, kVectors> finish{scores, nullptr, scratch.next};
+    StoreSums<T, kVectors> finish{scores, nullptr, &scratch.prefetch};
     return product_scores<kVectors>(head, panel, tile, scratch, finish);
   }
   for (Index j = 0; j < tile.end - tile.begin; ++j)

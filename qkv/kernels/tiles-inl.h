@@ -34,8 +34,6 @@ inline constexpr int kMaxVectors = 3;
 template <class T>
 inline constexpr Index kMaxPanelWidth = kLanes<T>* kMaxVectors;
 
-inline constexpr bool kHas32Registers = HWY_ARCH_ARM || kLanes<float> == 16;
-
 /// Rows of the main tile for a panel of kVectors vectors. 12 accumulators + 3 panel vectors + 1 broadcast = the 16
 /// registers of SSE4 and AVX2; 24 + 3 + 1 of the 32 of AVX-512 and NEON. Narrower panels take more rows, so that enough
 /// independent chains remain to hide the latency of the FMA (4 cycles x 2 a cycle = 8 chains). 12 x 2 would fit into 32 registers, too, but
@@ -92,23 +90,39 @@ inline PanelCut cut_panel(Index len, Index p) {
 
 enum class Left { kRows, kColumns };
 
-/// Keys and values of the next tile, which a panel fetches into L2 while it works on this one, a few lines for each row of scores. The panels
-/// of a task share the lines of a row: panel `first` of `step` takes every step-th.
+/// Memory that will be needed soon, fetched into L2 a few cache lines at a time while a panel works on something else.
 template <class T>
-struct NextTile {
-  const T *k = nullptr, *v = nullptr;
-  Index k_stride = 0, v_stride = 0, num_rows = 0;
-  Index k_lines = 0, num_lines = 0;  ///< cache lines of a row of K, and of K and V
-  Index first = 0, step = 1;
+class Prefetch {
+ public:
+  void add(const T* first_row, Index stride, Index num_rows, Index row_elements) {
+    if (num_rows <= 0) return;
+    const Index lines = ceil_div(row_elements, kLineElements<T>);
+    parts_[num_parts_++] = {first_row, stride, num_rows, lines};
+    num_lines_ += num_rows * lines;
+  }
 
-  HWY_INLINE void fetch(Index row) const {
-    if (row >= num_rows) return;
-    for (Index line = first; line < num_lines; line += step) {
-      const bool is_key = line < k_lines;
-      const T* const rows = is_key ? k + row * k_stride : v + row * v_stride;
-      __builtin_prefetch(rows + (is_key ? line : line - k_lines) * kLineElements<T>, 0, 2);
+  /// Everything is to be fetched by the time that num_steps steps are done.
+  void spread_over(Index num_steps) { lines_per_step_ = ceil_div(num_lines_, num_steps); }
+
+  HWY_INLINE void step(Index num_steps) {
+    for (Index count = num_steps * lines_per_step_; count > 0 && part_ < num_parts_; --count) {
+      Rows& rows = parts_[part_];
+      __builtin_prefetch(rows.row + line_ * kLineElements<T>, 0, 2);
+      if (++line_ < rows.lines) continue;
+      line_ = 0;
+      rows.row += rows.stride;
+      if (--rows.count == 0) ++part_;
     }
   }
+
+ private:
+  struct Rows {
+    const T* row;
+    Index stride, count, lines;  ///< rows, and lines of each
+  };
+  Rows parts_[3];
+  int num_parts_ = 0, part_ = 0;
+  Index num_lines_ = 0, lines_per_step_ = 0, line_ = 0;
 };
 
 /// How far each vector of a panel has to go along some keys: all vectors up to end[0], from there up to end[1] all but the first, and so on;
@@ -130,16 +144,16 @@ HWY_INLINE void for_each_step(const Steps& steps, const Step& step, Index begin 
 
 /// What becomes of the sums of a tile: here they are stored. A finish is called with the accumulators still in registers, for rows
 /// first .. first+kRows-1 and the vectors from kFirst on; `partial`, where it is not null, holds sums [num_rows, width] that are added first,
-/// so that partial = out adds to what is there, and `next` is what to fetch meanwhile.
+/// so that partial = out adds to what is there, and `prefetch`, where it is not null, is what to fetch meanwhile, a step for each row.
 template <class T, int kVectors>
 struct StoreSums {
   T* out;
   const T* partial = nullptr;
-  NextTile<T> next = {};
+  Prefetch<T>* prefetch = nullptr;
 
   template <int kFirst, int kRows>
   HWY_INLINE void operator()(Index first, const Vec<T> (&sums)[kRows][kVectors]) const {
-    for (Index r = first; r < first + kRows; ++r) next.fetch(r);
+    if (prefetch) prefetch->step(kRows);
     T* HWY_RESTRICT const rows = out + first * kVectors * kLanes<T>;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
@@ -261,14 +275,13 @@ HWY_INLINE void multiply_add(const T* HWY_RESTRICT left, Index stride, Index num
 /// The same, each vector of the panel only as deep as `steps` says, which contract() would not cut.
 template <int kVectors, Left kLeft, class T>
 HWY_INLINE void multiply_add(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
-                             Steps steps, T* out) {
+                             Steps steps, T* out, Prefetch<T>* prefetch) {
+  StoreSums<T, kVectors> finish{out, out, prefetch};
   if constexpr (kLanesAreMany<T> && kVectors > 1) {
-    if (steps.end[0] < steps.end[kVectors - 1]) {
-      StoreSums<T, kVectors> finish{out, out};
+    if (steps.end[0] < steps.end[kVectors - 1])
       return contract_rows<tile_rows<kVectors>(), 0, kVectors, kLeft>(left, stride, 0, num_rows, panel, steps, finish);
-    }
   }
-  multiply_add<kVectors, kLeft>(left, stride, num_rows, panel, steps.end[0], out);
+  contract<kVectors, kLeft>(left, stride, 0, num_rows, panel, steps.end[0], finish);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -70,30 +70,63 @@ HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[2]) {
 }
 /// @}
 
+/// Blocks side by side that are packed at once: with 32 registers, those of a cache line. Where rows lie a multiple of 4 KiB apart a line would not be
+/// in L1 any more when its next block is due.
+template <class T>
+inline constexpr int kLineBlocks = kHas32Registers ? 4 : 2;
+
+/// kLanes rows of kBlocks * kBlock columns into a panel.
+template <int kBlocks, class T, class Change>
+HWY_INLINE void pack_blocks(const T* HWY_RESTRICT rows, Index stride, T* HWY_RESTRICT panel, Index width,
+                            const Change& change) {
+  const Tag<T> d;
+  Vec<T> v[kBlocks][kBlock<T>];
+#pragma GCC unroll 4
+  for (Index r = 0; r < kBlock<T>; ++r)
+#pragma GCC unroll 4
+    for (Index b = 0; b < kBlocks; ++b) v[b][r] = load_blocks(d, rows + r * stride + b * kBlock<T>, stride);
+#pragma GCC unroll 4
+  for (Index b = 0; b < kBlocks; ++b) {
+    transpose_blocks(d, v[b]);
+#pragma GCC unroll 4
+    for (Index r = 0; r < kBlock<T>; ++r) hn::Store(change(d, v[b][r]), d, panel + (b * kBlock<T> + r) * width);
+  }
+}
+
 #endif  // HWY_TARGET != HWY_SCALAR
 
-/// panel[c * width + i] = factor * rows[i * stride + c] for i < num_rows, c < cols. Lanes from num_rows on become 0.
-template <class T>
-inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, Index num_rows, Index cols, T factor,
-                                    T* HWY_RESTRICT panel, Index width) {
+/// panel[c * width + i] = change(d, rows[i * stride + c]) for i < num_rows, c < cols, where d is the tag of the vector that is changed. Lanes
+/// from num_rows on become 0.
+template <class T, class Change>
+HWY_INLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, Index num_rows, Index cols, T* HWY_RESTRICT panel,
+                           Index width, const Change& change) {
+  const hn::CappedTag<T, 1> one_lane;
   for (Index i = 0; i < width; i += kLanes<T>) {
     Index c = 0;
 #if HWY_TARGET != HWY_SCALAR
-    const Tag<T> d;
-    const auto factors = hn::Set(d, factor);
-    for (; i + kLanes<T> <= num_rows && c + kBlock<T> <= cols; c += kBlock<T>) {
-      Vec<T> v[kBlock<T>];
-      for (Index r = 0; r < kBlock<T>; ++r) v[r] = load_blocks(d, rows + (i + r) * stride + c, stride);
-      transpose_blocks(d, v);
-      for (Index r = 0; r < kBlock<T>; ++r) hn::Store(hn::Mul(v[r], factors), d, panel + (c + r) * width + i);
+    if (i + kLanes<T> <= num_rows) {
+      const T* const from = rows + i * stride;
+      T* const to = panel + i;
+      for (; c + kLineBlocks<T> * kBlock<T> <= cols; c += kLineBlocks<T> * kBlock<T>)
+        pack_blocks<kLineBlocks<T>>(from + c, stride, to + c * width, width, change);
+      for (; c + kBlock<T> <= cols; c += kBlock<T>) pack_blocks<1>(from + c, stride, to + c * width, width, change);
     }
 #endif
     if (num_rows < i + kLanes<T>)
       for (Index column = 0; column < cols; ++column) std::fill_n(panel + column * width + i, kLanes<T>, T{0});
     for (Index lane = i; lane < std::min(i + kLanes<T>, num_rows); ++lane)
       for (Index column = c; column < cols; ++column)
-        panel[column * width + lane] = factor * rows[lane * stride + column];
+        hn::Store(change(one_lane, hn::Set(one_lane, rows[lane * stride + column])), one_lane,
+                  panel + column * width + lane);
   }
+}
+
+/// panel[c * width + i] = factor * rows[i * stride + c].
+template <class T>
+inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, Index num_rows, Index cols, T factor,
+                                    T* HWY_RESTRICT panel, Index width) {
+  pack_panel(rows, stride, num_rows, cols, panel, width,
+             [factor](auto d, auto v) { return hn::Mul(v, hn::Set(d, factor)); });
 }
 
 /// rows[i * stride + c] = change(c, panel[c * width + i]) for i < num_rows <= kLanes, c < cols.
