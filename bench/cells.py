@@ -1,6 +1,6 @@
 """One function for each kind of cell: makes the problem, compares the results, lets everyone take turns.
 
-Each returns a list of objects, one for each rival, with the fields that README.md names.
+Each returns a list of objects, one for each peer, with the fields that README.md names.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ import torch_loop
 from problems import Inputs, Problem
 from rounds import Contestant, Rate, check_equal, compete, fma_rate
 
-# A cell of the grid that a rival wins is measured again with so many rounds, and lost if the median stays below.
+# A cell of the grid that a peer wins is measured again with so many rounds, and lost if the median stays below.
 ROUNDS_AGAIN = 30
 LOST_BELOW = 0.97
 
@@ -23,7 +23,7 @@ class Bench:
     """What all cells need: the shim, who else is there, and how often everyone takes a turn."""
 
     shim: object
-    rivals: object
+    peers: object
     repeat: int
     build_folder: object
 
@@ -64,16 +64,16 @@ def attention_cell(bench, problem, with_jax=False, beside_plain=False, again=Fal
     inputs = Inputs(problem)
     ours = attention_of(bench.shim, inputs)
     # Nobody else drops the same weights.
-    rivals = [] if problem.mask == "dropout" else bench.rivals.of(inputs, bench.shim.threads, with_jax)
-    check_equal(f"{problem}", ours, rivals, 1e-10 if problem.dtype == "f64" else 1e-4)
+    peers = [] if problem.mask == "dropout" else bench.peers.of(inputs, bench.shim.threads, with_jax)
+    check_equal(f"{problem}", ours, peers, 1e-10 if problem.dtype == "f64" else 1e-4)
     if beside_plain:
-        rivals.append(plain_qkv(bench.shim, problem))
+        peers.append(plain_qkv(bench.shim, problem))
     flops = 4.0 * problem.batch * problem.heads * problem.length**2 * problem.dim * inputs.seen
     rates = [fma_rate(bench.shim, flops, problem.dtype)]
     facts = bench.facts(**problem.facts())
-    results = compete(facts, ours, rivals, rates, bench.repeat)
+    results = compete(facts, ours, peers, rates, bench.repeat)
     if again and min(result["ratio"] for result in results) < 1:
-        results = compete(facts, ours, rivals, rates, ROUNDS_AGAIN)
+        results = compete(facts, ours, peers, rates, ROUNDS_AGAIN)
     return results
 
 
@@ -90,10 +90,10 @@ def additive_cell(bench, length, hidden):
         features = torch.tanh((inputs.q @ w_q.T)[:, :, :, None] + (inputs.k @ w_k.T)[:, :, None])
         return torch.softmax(features @ w_v, dim=-1) @ inputs.v
 
-    ours, rivals = attention_of(bench.shim, inputs), [Contestant("torch broadcast", broadcast, broadcast)]
-    check_equal(f"additive {length}", ours, rivals, 1e-4)
+    ours, peers = attention_of(bench.shim, inputs), [Contestant("torch broadcast", broadcast, broadcast)]
+    check_equal(f"additive {length}", ours, peers, 1e-4)
     facts = bench.facts(**inputs.problem.facts())
-    return compete(facts, ours, rivals, [fma_rate(bench.shim, 2.0 * length**2 * hidden)], bench.repeat)
+    return compete(facts, ours, peers, [fma_rate(bench.shim, 2.0 * length**2 * hidden)], bench.repeat)
 
 
 def linear_facts(bench, tokens, in_dim, out_dim):
@@ -111,10 +111,10 @@ def linear_cell(bench, tokens, in_dim, out_dim):
     def linear():
         return F.linear(x, w, bias)
 
-    ours, rivals = Contestant("qkv", call, lambda: (call(), y)[1]), [Contestant("torch F.linear", linear, linear)]
-    check_equal(f"linear {tokens}x{in_dim}x{out_dim}", ours, rivals, 1e-4)
+    ours, peers = Contestant("qkv", call, lambda: (call(), y)[1]), [Contestant("torch F.linear", linear, linear)]
+    check_equal(f"linear {tokens}x{in_dim}x{out_dim}", ours, peers, 1e-4)
     facts = linear_facts(bench, tokens, in_dim, out_dim)
-    return compete(facts, ours, rivals, [fma_rate(bench.shim, 2.0 * tokens * in_dim * out_dim)], bench.repeat)
+    return compete(facts, ours, peers, [fma_rate(bench.shim, 2.0 * tokens * in_dim * out_dim)], bench.repeat)
 
 
 class Cycle:
@@ -152,13 +152,13 @@ class Cycle:
 def cycle_cell(bench, cycle, tokens):
     """A pass over 1 GiB of weights beside F.linear on the same weights and a loop that only reads them."""
     x = torch.randn(tokens, cycle.IN_DIM, generator=torch.Generator().manual_seed(tokens))
-    ours, rivals = cycle.qkv(bench.shim, x), [cycle.torch(x)]
-    check_equal(f"linear cycle {tokens}", ours, rivals, 1e-4)
+    ours, peers = cycle.qkv(bench.shim, x), [cycle.torch(x)]
+    check_equal(f"linear cycle {tokens}", ours, peers, 1e-4)
     num_weights = cycle.weights.numel()
     rates = [fma_rate(bench.shim, 2.0 * tokens * num_weights),
              Rate("percent_of_read_bandwidth", 4.0 * num_weights, lambda _: bench.shim.read_gbytes(cycle.weights) * 1e9)]
     facts = linear_facts(bench, tokens, cycle.IN_DIM, cycle.OUT_DIM)
-    return compete(facts, ours, rivals, rates, bench.repeat)
+    return compete(facts, ours, peers, rates, bench.repeat)
 
 
 def tiny_cell(bench):
@@ -183,11 +183,11 @@ def tiny_cell(bench):
 
     ours = Contestant("qkv", lambda: tiny(dim, *pointers, out.data_ptr(), 1), seconds=lambda calls: tiny(
         dim, *pointers, out.data_ptr(), calls))
-    rivals = [Contestant("torch sdpa from Python", python_call, seconds=seconds_in_python),
+    peers = [Contestant("torch sdpa from Python", python_call, seconds=seconds_in_python),
               Contestant("torch sdpa from C++", lambda: loop(dim, *pointers, 1),
                          seconds=lambda calls: loop(dim, *pointers, calls))]
     ours.call()
     if not torch.allclose(out, sdpa(q, k, v)):
         raise SystemExit("tiny call: torch sdpa differs from qkv")
     facts = bench.facts(q_len=1, kv_len=1, head_dim=dim)
-    return compete(facts, ours, rivals, [fma_rate(bench.shim, 4.0 * dim)], bench.repeat)
+    return compete(facts, ours, peers, [fma_rate(bench.shim, 4.0 * dim)], bench.repeat)

@@ -59,11 +59,11 @@ def minilm_cell(bench, minilm, batch, num_tokens):
     counted = {len(ids) for ids in minilm.tokenizer(texts)["input_ids"]}
     if counted != {num_tokens}:
         raise SystemExit(f"minilm: texts of {counted} tokens, expected {num_tokens}")
-    ours, rivals = minilm.qkv(texts), [minilm.transformers(texts)]
-    check_equal(f"minilm {batch} x {num_tokens}", ours, rivals, 1e-4)
+    ours, peers = minilm.qkv(texts), [minilm.transformers(texts)]
+    check_equal(f"minilm {batch} x {num_tokens}", ours, peers, 1e-4)
     config = minilm.model.config
     facts = bench.facts(batch=batch, heads=config.num_attention_heads, q_len=num_tokens, kv_len=num_tokens,
                         head_dim=config.hidden_size // config.num_attention_heads)
     rates = [fma_rate(bench.shim, minilm.flops(batch, num_tokens))]
-    results = compete(facts, ours, rivals, rates, bench.repeat)
+    results = compete(facts, ours, peers, rates, bench.repeat)
     return [result | {"tokens_per_second": batch * num_tokens / result["qkv_ms"] * 1e3} for result in results]

@@ -7,7 +7,7 @@
       --json FILE     write the results          --repeat N               rounds of a cell (default 15)
       --model DIR     the folder of all-MiniLM-L6-v2, for the kind minilm
 
-Kinds: rows (the table of targets), f64, linear, bandwidth (Linear over 1 GiB of weights), additive, tiny, minilm,
+Kinds: rows (the tables of README.md), f64, linear, bandwidth (Linear over 1 GiB of weights), additive, tiny, minilm,
 attention (the grid of shapes). README.md says what the figures mean.
 """
 
@@ -23,7 +23,7 @@ from cells import LOST_BELOW, Bench, Cycle, additive_cell, attention_cell, cycle
 from minilm import MiniLm, minilm_cell
 from problems import Problem
 from qkv_shim import Shim
-from rivals import Rivals
+from peer_calls import Peers
 
 BUILD = pathlib.Path(__file__).resolve().parent.parent / "build" / "bench" / "bench"
 # A cell of the grid is in if a call takes under a second on two cores.
@@ -31,7 +31,7 @@ MOST_PRODUCTS = 2e10
 
 
 def rows(args):
-    """The table of targets: 8 heads."""
+    """The tables of README.md: 8 heads."""
     for length, dim in ((128, 64), (512, 64), (1024, 64), (4096, 64), (1024, 128), (4096, 128), (4096, 32)):
         if not args.quick or length < 4096:
             yield Problem(1, 8, length, dim)
@@ -89,7 +89,7 @@ def minilm_cells(bench, args):
 
 
 def grid(args):
-    """Shapes against the best rival."""
+    """Shapes against the best peer."""
     lengths = (64, 512) if args.quick else (16, 64, 128, 197, 512, 1024, 4096)
     dims = (64,) if args.quick else (32, 40, 64, 80, 96, 128, 256)
     for batch, heads in ((1, 8),) if args.quick else ((1, 1), (1, 8), (32, 12)):
@@ -123,8 +123,8 @@ def line(result):
     return "  ".join(parts)
 
 
-def best_rivals(results):
-    """Of each cell of the grid, the ratio to the rival that was fastest there."""
+def best_peers(results):
+    """Of each cell of the grid, the ratio to the peer that was fastest there."""
     ratios = {}
     for r in results:
         if r["kind"] == "attention":
@@ -134,11 +134,11 @@ def best_rivals(results):
 
 
 def print_means(results):
-    ratios = best_rivals(results)
+    ratios = best_peers(results)
     for mask in dict.fromkeys(cell[0] for cell in ratios):
         of_mask = [ratio for cell, ratio in ratios.items() if cell[0] == mask]
         mean = math.exp(sum(map(math.log, of_mask)) / len(of_mask))
-        print(f"{mask}: geometric mean {mean:.2f} over {len(of_mask)} cells, against the best rival of each; "
+        print(f"{mask}: geometric mean {mean:.2f} over {len(of_mask)} cells, against the best peer of each; "
               f"least {min(of_mask):.2f}, lost (below {LOST_BELOW}): {sum(ratio < LOST_BELOW for ratio in of_mask)}")
 
 
@@ -161,9 +161,9 @@ def parse_arguments():
 @torch.inference_mode()
 def main():
     args = parse_arguments()
-    shim, rivals = Shim(args.build / "libqkv_shim.so"), Rivals()
-    bench = Bench(shim, rivals, args.repeat, args.build)
-    for text in rivals.left_out():
+    shim, peers = Shim(args.build / "libqkv_shim.so"), Peers()
+    bench = Bench(shim, peers, args.repeat, args.build)
+    for text in peers.left_out():
         print(text)
     results = []
     for threads in args.threads:

@@ -27,7 +27,7 @@ class Problem:
 
 
 class Inputs:
-    """q, k, v [batch, heads, len, dim] of a problem and its mask, in the forms that qkv and its rivals take.
+    """q, k, v [batch, heads, len, dim] of a problem and its mask, in the forms that qkv and its peers take.
 
     Attributes:
       call: what the shim is told.

@@ -1,4 +1,4 @@
-"""libqkv_shim.so (shim.cc, shim_model.cc) by ctypes: qkv in the process of its rivals."""
+"""libqkv_shim.so (shim.cc, shim_model.cc) by ctypes: qkv in the process of its peers."""
 
 import ctypes
 

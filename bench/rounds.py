@@ -1,4 +1,4 @@
-"""Lets qkv, its rivals and a loop that shows what the processor can do take turns, and makes figures of their times."""
+"""Lets qkv, its peers and a loop that shows what the processor can do take turns, and makes figures of their times."""
 
 import dataclasses
 import statistics
@@ -129,31 +129,31 @@ def spread(values):
 
 def against(name, path, mine, theirs):
     if theirs is None:
-        return {"peer": None, "peer_path": "", "peer_ms": None, "ratio": None, "ratio_low": None, "ratio_high": None}
+        return {"peer": None, "peer_path": None, "peer_ms": None, "ratio": None, "ratio_low": None, "ratio_high": None}
     ratio, low, high = spread(t / m for t, m in zip(theirs, mine))
     return {"peer": name, "peer_path": path, "peer_ms": statistics.median(theirs) * 1e3, "ratio": ratio,
             "ratio_low": low, "ratio_high": high}
 
 
-def compete(facts, ours, rivals, rates, repeat):
-    """One object for each rival, or one without a rival: `facts` and the figures."""
-    rounds = take_turns([ours, *rivals], rates, repeat)
+def compete(facts, ours, peers, rates, repeat):
+    """One object for each peer, or one without a peer: `facts` and the figures."""
+    rounds = take_turns([ours, *peers], rates, repeat)
     mine = [seconds[0] for seconds, _ in rounds]
     figures = {"qkv_ms": statistics.median(mine) * 1e3, "rounds": repeat}
     for n, rate in enumerate(rates):
         figures[rate.field] = 100 * statistics.median(rate.work / m / measured[n]
                                                       for m, (_, measured) in zip(mine, rounds))
-    if not rivals:
+    if not peers:
         return [facts | figures | against(None, "", mine, None)]
-    return [facts | figures | against(rival.name, rival.path, mine, [seconds[n] for seconds, _ in rounds])
-            for n, rival in enumerate(rivals, 1)]
+    return [facts | figures | against(peer.name, peer.path, mine, [seconds[n] for seconds, _ in rounds])
+            for n, peer in enumerate(peers, 1)]
 
 
-def check_equal(what, ours, rivals, tolerance):
-    """Raises unless every rival that computes the same gets the same."""
-    for rival in rivals:
-        if rival.result is None:
+def check_equal(what, ours, peers, tolerance):
+    """Raises unless every peer that computes the same gets the same."""
+    for peer in peers:
+        if peer.result is None:
             continue
-        error = (ours.result() - rival.result()).abs().max().item()
+        error = (ours.result() - peer.result()).abs().max().item()
         if not error <= tolerance:
-            raise SystemExit(f"{what}: {rival.name} differs from qkv by {error}")
+            raise SystemExit(f"{what}: {peer.name} differs from qkv by {error}")

@@ -29,7 +29,8 @@ inline constexpr Index kHalfL2 = Index{256} * 1024 / Index{sizeof(T)};
 
 template <class T>
 Index panel_elements(const ForwardShape& shape) {
-  return (shape.head_dim + shape.v_head_dim + 5 + 2 * shape.hidden_dim) * kMaxPanelWidth<T>;
+  constexpr Index kPerLane = 5;  // row_max, row_sum, moment, key_sum, wildness
+  return (shape.head_dim + shape.v_head_dim + kPerLane + 2 * shape.hidden_dim) * kMaxPanelWidth<T>;
 }
 
 // Of the scores, the bias, the copy of the values, and what scoring keeps of the keys.
@@ -118,7 +119,7 @@ void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>&
     panel.wildness = carver.take(panel.width);
   }
   load_queries(head, panel);
-  reset_softmax(panel, args.v_head_dim());
+  reset_softmax(panel);
 }
 
 inline KeyRange intersect(KeyRange a, KeyRange b) {
@@ -160,7 +161,7 @@ void close_sums(const Head<T>& head, Panel<T>& panel) {
 // Folds all tiles again with the values guarded: the bits of a panel in which no value was NaN or Inf, unless a visible one is.
 template <class T>
 void refold_guarded(const Head<T>& head, Panel<T>& panel, bool want_entropy, TileScratch<T>& scratch) {
-  reset_softmax(panel, head.args.v_head_dim());
+  reset_softmax(panel);
   const Folding folding{.want_entropy = want_entropy, .guard_values = true};
   for_each_tile(head.args, panel.range.any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
@@ -172,7 +173,7 @@ void refold_guarded(const Head<T>& head, Panel<T>& panel, bool want_entropy, Til
 template <class T>
 void sum_normalised(const Head<T>& head, Panel<T>& panel, TileScratch<T>& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
-  std::fill_n(panel.ot, v_head_dim * panel.width, T{0});
+  panel.has_values = false;
   for_each_tile(head.args, panel.range.any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
     with_vectors<T>(panel.width, [&]<int kVectors>() {
@@ -181,6 +182,7 @@ void sum_normalised(const Head<T>& head, Panel<T>& panel, TileScratch<T>& scratc
       add_guarded_values<kVectors>(head, panel, tile, scratch);
     });
   });
+  set_values(panel, v_head_dim);
   scale_values(panel, v_head_dim, keep_scale(head.args));
 }
 
@@ -193,9 +195,11 @@ void finish_values(const Head<T>& head, Panel<T>& panel, TensorView<T, 4> out, b
   T* const rows = &out(head.b, head.h, panel.first_query, 0);
   const Index stride = out.stride(2);
   close_sums(head, panel);
+  set_values(panel, v_head_dim);
   if (write_values(panel, v_head_dim, keep_scale(head.args), rows, stride)) return;
   refold_guarded(head, panel, want_entropy, scratch);
   close_sums(head, panel);
+  set_values(panel, v_head_dim);
   if (write_values(panel, v_head_dim, keep_scale(head.args), rows, stride)) return;
   bool row_is_finite[kMaxPanelWidth<T>];
   for (Index i = 0; i < panel.num_queries; ++i)
@@ -253,9 +257,11 @@ Prefetch<T> fetch_ahead(const Head<T>& head, const Panel<T>& panel, KeyRange til
     prefetch.add(head.key(first), args.k.stride(2), count, args.k_head_dim());
     prefetch.add(head.value(first), args.v.stride(2), count, args.v_head_dim());
   }
-  if (args.attn_bias && args.attn_bias->stride(3) == 1)
-    prefetch.add(bias_rows(head, panel, next.begin), args.attn_bias->stride(2), panel.num_queries,
-                 next.end - next.begin);
+  const KeyRange seen = intersect(next, panel.range.any);
+  if (args.attn_bias && args.attn_bias->stride(3) == 1 && !seen.empty()) {
+    const Index stride = args.attn_bias->stride(2), num_rows = stride == 0 ? 1 : panel.num_queries;
+    prefetch.add(head.bias(panel.first_query, seen.begin), stride, num_rows, seen.end - seen.begin);
+  }
   prefetch.spread_over(tile.end - tile.begin + args.v_head_dim());
   return prefetch;
 }

@@ -32,14 +32,6 @@ inline HWY_NOINLINE void cap_scores(T softcap, Index count, T* HWY_RESTRICT scor
     hn::Store(hn::Mul(factor, tanh(d, hn::Load(d, scores + n))), d, scores + n);
 }
 
-/// attn_bias for the panel's queries, from `key` on.
-template <class T>
-inline const T* bias_rows(const Head<T>& head, const Panel<T>& panel, Index key) {
-  const auto& bias = *head.args.attn_bias;
-  return bias.data() + head.b * bias.stride(0) + head.h * bias.stride(1) + panel.first_query * bias.stride(2) +
-         key * bias.stride(3);
-}
-
 /// log2(e) * bias, a finite one cut to what is finite in log2 units; inf and NaN stay.
 template <class D>
 HWY_INLINE hn::Vec<D> scale_bias(D d, hn::Vec<D> bias) {
@@ -50,12 +42,13 @@ HWY_INLINE hn::Vec<D> scale_bias(D d, hn::Vec<D> bias) {
   return hn::IfThenElse(is_infinite, bias, hn::Mul(limited, hn::Set(d, kLog2E<T>)));
 }
 
-/// Brings log2(e) * attn_bias for the panel's queries and these keys into lanes. Lanes past the last query repeat its bias.
+/// Brings log2(e) * attn_bias for the panel's queries and these keys into lanes. Lanes past the last query repeat its bias: by 0 they would see keys
+/// that it excludes, whose NaN would set off a second pass over the panel.
 template <class T>
 inline HWY_NOINLINE void gather_bias(const Head<T>& head, const Panel<T>& panel, KeyRange tile, T* HWY_RESTRICT bias) {
   const Index num_keys = tile.end - tile.begin, width = panel.width;
   const auto& view = *head.args.attn_bias;
-  const T* const rows = bias_rows(head, panel, tile.begin);
+  const T* const rows = head.bias(panel.first_query, tile.begin);
   const auto scale = [](auto d, auto v) { return scale_bias(d, v); };
   if (view.stride(3) == 1) {
     pack_panel(rows, view.stride(2), panel.num_queries, num_keys, bias, width, scale);
@@ -131,7 +124,7 @@ struct WeighSums {
   template <int kFirst, int kRows>
   HWY_INLINE void operator()(Index first, const Vec<T> (&scores)[kRows][kVectors]) {
     const Tag<T> d;
-    prefetch->step(kRows);
+    prefetch->fetch_for(kRows);
     T* HWY_RESTRICT const weights = out + first * kVectors * kLanes<T>;
     Vec<T> t[kRows][kVectors], largest[kVectors], total[kVectors];
     for (int v = kFirst; v < kVectors; ++v) largest[v] = tile_max[v], total[v] = sum[v];
@@ -169,8 +162,8 @@ struct WeighSums {
   }
 };
 
-/// The weights of a tile in one pass, where nothing comes between a score and its weight, all lanes have seen keys and no score is out of
-/// reach; otherwise false, and nothing of the panel has changed.
+/// The weights of a tile in one pass, where nothing but attn_bias and ranges of keys comes between a score and its weight, all lanes have seen
+/// keys and no score is out of reach; otherwise false, and nothing of the panel has changed.
 template <int kVectors, class T>
 HWY_INLINE bool weigh_at_once(const Head<T>& head, Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch) {
   const auto& args = head.args;
@@ -247,6 +240,7 @@ HWY_NOINLINE void add_guarded_values(const Head<T>& head, Panel<T>& panel, KeyRa
                                      const TileScratch<T>& scratch) {
   constexpr Index kWidth = kVectors * kLanes<T>;
   const Index v_head_dim = head.args.v_head_dim(), num_keys = tile.end - tile.begin;
+  set_values(panel, v_head_dim);
   for (Index j = 0; j < num_keys; ++j) {
     const T* value = head.value(tile.begin + j);
     for (Index c = 0; c < v_head_dim; ++c) {
@@ -268,6 +262,8 @@ struct Folding {
   bool guard_values = false;  ///< against NaN and Inf in V, see add_guarded_values()
 };
 
+static_assert(kKeyTile <= kMaxDepth, "products of a tile are not cut, with steps or without");
+
 /// Folds one tile of keys and values into the panel.
 template <int kVectors, class T>
 HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile, Folding folding,
@@ -285,8 +281,9 @@ HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile,
   if (folding.guard_values) return add_guarded_values<kVectors>(head, panel, tile, scratch);
   const T* const values = head.value(tile.begin);
   const Index stride = head.args.v.stride(2);
-  multiply_add<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, steps, panel.ot,
-                                         &scratch.prefetch);
+  multiply_in_steps<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, steps,
+                                              panel.has_values ? panel.ot : nullptr, panel.ot, &scratch.prefetch);
+  panel.has_values = true;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -26,7 +26,8 @@ using Vec = hn::Vec<Tag<T>>;
 template <class T>
 inline constexpr Index kLanes = hn::MaxLanes(Tag<T>());
 
-/// Whether a panel is wide enough for what saves work in part of it to be worth its code: on AVX2 floats, on AVX-512 doubles, too.
+/// Whether vectors are wide enough for weighing in registers, and for leaving out the first of them, to be worth their code: on AVX2 those of
+/// floats, on AVX-512 those of doubles, too.
 template <class T>
 inline constexpr bool kLanesAreMany = kLanes<T> >= 8;
 

@@ -42,8 +42,8 @@ using MaskWord = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t
 template <class T>
 struct Visibility {
   bool all = true;  ///< every query sees every key: nothing to mask
-  bool by_range =
-      true;  ///< each lane sees the keys key_begin <= j < key_end, and the words count for nothing; otherwise only they count
+  /// Each lane sees the keys key_begin <= j < key_end, and the words count for nothing; otherwise only the words count.
+  bool by_range = true;
   Steps steps;                   ///< how far each vector of queries has to go
   KeyRange common[kMaxVectors];  ///< what all lanes of a vector see, by_range
   HWY_ALIGN T key_begin[kMaxPanelWidth<T>], key_end[kMaxPanelWidth<T>];
@@ -76,6 +76,7 @@ struct Head {
   const T* key(Index j) const { return &args.k(b, h / args.group_size(), j, 0); }
   const T* value(Index j) const { return &args.v(b, h / args.group_size(), j, 0); }
   const T* query(Index i) const { return &args.q(b, h, i, 0); }
+  const T* bias(Index i, Index j) const { return &(*args.attn_bias)(b, h, i, j); }
 };
 
 /// What a raw score is multiplied by to get t, its value in log2 units: scale * log2(e), or scale / softcap where a cap
@@ -96,12 +97,13 @@ struct Panel {
   Index position[kMaxPanelWidth<T>];                               ///< of each lane's query among the keys
   IdSpan documents;                                                ///< of the queries
 
-  T* qt;       ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
-  T* ot;       ///< [v_head_dim, width]
-  T* row_max;  ///< [width]
-  T* row_sum;  ///< [width]
-  T* moment;   ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
-  T* key_sum;  ///< [width]: row_sum without the sink, known once all keys are folded
+  T* qt;            ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
+  T* ot;            ///< [v_head_dim, width]
+  bool has_values;  ///< whether ot holds a sum; until then it is unset and counts as 0
+  T* row_max;       ///< [width]
+  T* row_sum;       ///< [width]
+  T* moment;        ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
+  T* key_sum;       ///< [width]: row_sum without the sink, known once all keys are folded
 
   T* hidden;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
   T* exp_hidden;  ///< [hidden_dim, width]: e^(2a)
@@ -126,7 +128,7 @@ struct KeyFeatures {
 template <class T>
 struct TileScratch {
   T* scores = nullptr;  ///< [kKeyTile, width]: t, then 2^(t - row_max)
-  T* bias = nullptr;    ///< [kKeyTile, width]: attn_bias
+  T* bias = nullptr;    ///< [kKeyTile, width]: log2(e) * attn_bias
   T* values = nullptr;  ///< [kKeyTile, v_head_dim]: a copy of V without its NaN and Inf
   KeyFeatures<T> keys;
   Visibility<T> visibility;

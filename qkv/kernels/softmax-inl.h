@@ -40,11 +40,18 @@ template <class T>
 inline constexpr T kLargestBias = std::numeric_limits<T>::max() / T{1.5};  // log2(e) is below 1.5
 
 template <class T>
-inline void reset_softmax(Panel<T>& panel, Index v_head_dim) {
-  std::fill_n(panel.ot, v_head_dim * panel.width, T{0});
+inline void reset_softmax(Panel<T>& panel) {
+  panel.has_values = false;
   std::fill_n(panel.row_max, panel.width, kMinusInfinity<T>);
   std::fill_n(panel.row_sum, panel.width, T{0});
   std::fill_n(panel.moment, panel.width, T{0});
+}
+
+/// ot <- 0 where it is unset.
+template <class T>
+inline void set_values(Panel<T>& panel, Index v_head_dim) {
+  if (!panel.has_values) std::fill_n(panel.ot, v_head_dim * panel.width, T{0});
+  panel.has_values = true;
 }
 
 /// Moves row_max of the lanes i .. i+kLanes-1 up to new_max, and what was summed with it. Returns what that was multiplied by.
@@ -56,12 +63,13 @@ HWY_INLINE Vec<T> rescale(Panel<T>& panel, Index i, Vec<T> new_max, Index v_head
   const auto drop = hn::IfThenElseZero(hn::Ne(new_max, old_max), hn::Sub(old_max, new_max));
   const auto factor = exp2_or_zero(d, drop);  // exactly 1 where the lane did not rise, 0 where it had seen no key
   const auto sum = hn::Load(d, panel.row_sum + i);
-  const auto first_keys = hn::Eq(old_max, hn::Set(d, kMinusInfinity<T>));
-  const auto moment = hn::MulAdd(sum, hn::IfThenElse(first_keys, hn::Zero(d), drop), hn::Load(d, panel.moment + i));
+  // Below kLowestExponent the factor is 0, whatever moment was, as long as it is finite.
+  const auto change = max_keep_nan(d, hn::Set(d, kLowestExponent<T>), drop);
+  const auto moment = hn::MulAdd(sum, change, hn::Load(d, panel.moment + i));
   hn::Store(new_max, d, panel.row_max + i);
   hn::Store(hn::Mul(factor, sum), d, panel.row_sum + i);
   hn::Store(hn::Mul(factor, moment), d, panel.moment + i);
-  for (Index c = 0; c < v_head_dim; ++c)
+  for (Index c = 0; c < (panel.has_values ? v_head_dim : 0); ++c)
     hn::Store(hn::Mul(factor, hn::Load(d, panel.ot + c * kWidth + i)), d, panel.ot + c * kWidth + i);
   return factor;
 }

@@ -1,12 +1,10 @@
 // The register tile: the one inner loop that attention and linear layers share.
 //
-//   out[r][i] = sum_t left(r, t) * panel[t][i]       lanes = i (queries or tokens), one broadcast scalar of `left` at a
-//   time
+//   out[r][i] = sum_t left(r, t) * panel[t][i]
 //
-// `left` is read in its natural row-major layout, either along its rows or along its columns:
-//   Left::kRows      left(r, t) = left[r * stride + t]    scores: rows = keys, t over head_dim; linear layers: rows =
-//   output features Left::kColumns   left(r, t) = left[t * stride + r]    out^T = V^T P^T: rows = columns of V, t over
-//   keys
+// Lanes = i (queries or tokens), one broadcast scalar of `left` at a time. `left` is read in its natural row-major layout:
+//   Left::kRows      left(r, t) = left[r * stride + t]   scores: rows = keys, t over head_dim; linear layers: rows = output features
+//   Left::kColumns   left(r, t) = left[t * stride + r]   out^T = V^T P^T: rows = columns of V, t over keys
 // so neither K nor V nor a weight matrix is ever packed. Source: the query-lane layout of this project, see
 // docs/kernels.md.
 
@@ -24,6 +22,7 @@
 #include "hwy/highway.h"
 #include "qkv/core/index.h"
 #include "qkv/kernels/lanes-inl.h"
+#include "qkv/kernels/prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
@@ -90,41 +89,6 @@ inline PanelCut cut_panel(Index len, Index p) {
 
 enum class Left { kRows, kColumns };
 
-/// Memory that will be needed soon, fetched into L2 a few cache lines at a time while a panel works on something else.
-template <class T>
-class Prefetch {
- public:
-  void add(const T* first_row, Index stride, Index num_rows, Index row_elements) {
-    if (num_rows <= 0) return;
-    const Index lines = ceil_div(row_elements, kLineElements<T>);
-    parts_[num_parts_++] = {first_row, stride, num_rows, lines};
-    num_lines_ += num_rows * lines;
-  }
-
-  /// Everything is to be fetched by the time that num_steps steps are done.
-  void spread_over(Index num_steps) { lines_per_step_ = ceil_div(num_lines_, num_steps); }
-
-  HWY_INLINE void step(Index num_steps) {
-    for (Index count = num_steps * lines_per_step_; count > 0 && part_ < num_parts_; --count) {
-      Rows& rows = parts_[part_];
-      __builtin_prefetch(rows.row + line_ * kLineElements<T>, 0, 2);
-      if (++line_ < rows.lines) continue;
-      line_ = 0;
-      rows.row += rows.stride;
-      if (--rows.count == 0) ++part_;
-    }
-  }
-
- private:
-  struct Rows {
-    const T* row;
-    Index stride, count, lines;  ///< rows, and lines of each
-  };
-  Rows parts_[3];
-  int num_parts_ = 0, part_ = 0;
-  Index num_lines_ = 0, lines_per_step_ = 0, line_ = 0;
-};
-
 /// How far each vector of a panel has to go along some keys: all vectors up to end[0], from there up to end[1] all but the first, and so on;
 /// under a causal mask the first queries are done first. The ends do not decrease.
 struct Steps {
@@ -144,7 +108,7 @@ HWY_INLINE void for_each_step(const Steps& steps, const Step& step, Index begin 
 
 /// What becomes of the sums of a tile: here they are stored. A finish is called with the accumulators still in registers, for rows
 /// first .. first+kRows-1 and the vectors from kFirst on; `partial`, where it is not null, holds sums [num_rows, width] that are added first,
-/// so that partial = out adds to what is there, and `prefetch`, where it is not null, is what to fetch meanwhile, a step for each row.
+/// so that partial = out adds to what is there, and `prefetch`, where it is not null, is what to fetch meanwhile.
 template <class T, int kVectors>
 struct StoreSums {
   T* out;
@@ -153,7 +117,7 @@ struct StoreSums {
 
   template <int kFirst, int kRows>
   HWY_INLINE void operator()(Index first, const Vec<T> (&sums)[kRows][kVectors]) const {
-    if (prefetch) prefetch->step(kRows);
+    if (prefetch) prefetch->fetch_for(kRows);
     T* HWY_RESTRICT const rows = out + first * kVectors * kLanes<T>;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
@@ -235,6 +199,9 @@ contract_rows(const T* HWY_RESTRICT left, Index stride, Index first, Index num_r
   }
 }
 
+/// Products deeper than this are cut: 12 KiB of panel on AVX2.
+inline constexpr Index kMaxDepth = 128;
+
 /// Rows first .. end-1 of left * panel[depth][width], [num_rows][width], handed to `finish` tile by tile, for a panel of kVectors vectors of
 /// which the first kFirst are left out. Long depths are cut, for the two-level sum and so that the slice of the panel stays in L1; finish.out
 /// holds what was summed so far.
@@ -242,13 +209,12 @@ template <int kVectors, Left kLeft, int kFirst = 0, class T, class Finish>
 HWY_INLINE void contract(const T* HWY_RESTRICT left, Index stride, Index first, Index end, const T* HWY_RESTRICT panel,
                          Index depth, Finish& finish) {
   constexpr int kRows = kFirst == 0 ? tile_rows<kVectors>() : step_rows<T, kVectors - kFirst>();
-  constexpr Index kDepth = 128;  // 12 KiB of panel on AVX2
   const T* const partial = finish.partial;
   Index t = 0;
-  for (; t + kDepth < depth; t += kDepth) {
+  for (; t + kMaxDepth < depth; t += kMaxDepth) {
     StoreSums<T, kVectors> store{finish.out, t == 0 ? partial : finish.out};
     contract_rows<kRows, kFirst, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, first, end,
-                                                  panel + t * kVectors * kLanes<T>, kDepth, store);
+                                                  panel + t * kVectors * kLanes<T>, kMaxDepth, store);
   }
   if (t > 0) finish.partial = finish.out;
   contract_rows<kRows, kFirst, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, first, end,
@@ -272,11 +238,11 @@ HWY_INLINE void multiply_add(const T* HWY_RESTRICT left, Index stride, Index num
   contract<kVectors, kLeft>(left, stride, 0, num_rows, panel, depth, finish);
 }
 
-/// The same, each vector of the panel only as deep as `steps` says, which contract() would not cut.
+/// out = partial + left * panel, each vector of the panel only as deep as `steps` says, which contract() would not cut. A null `partial` is 0.
 template <int kVectors, Left kLeft, class T>
-HWY_INLINE void multiply_add(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
-                             Steps steps, T* out, Prefetch<T>* prefetch) {
-  StoreSums<T, kVectors> finish{out, out, prefetch};
+HWY_INLINE void multiply_in_steps(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
+                                  Steps steps, const T* partial, T* out, Prefetch<T>* prefetch) {
+  StoreSums<T, kVectors> finish{out, partial, prefetch};
   if constexpr (kLanesAreMany<T> && kVectors > 1) {
     if (steps.end[0] < steps.end[kVectors - 1])
       return contract_rows<tile_rows<kVectors>(), 0, kVectors, kLeft>(left, stride, 0, num_rows, panel, steps, finish);

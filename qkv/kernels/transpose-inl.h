@@ -70,10 +70,10 @@ HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[2]) {
 }
 /// @}
 
-/// Blocks side by side that are packed at once: with 32 registers, those of a cache line. Where rows lie a multiple of 4 KiB apart a line would not be
-/// in L1 any more when its next block is due.
+/// Blocks side by side that are packed at once: with 32 registers those of a cache line, with 16 half of them. Block by block, rows that lie a
+/// multiple of 4 KiB apart push each other's lines out of L1 before their next block is due.
 template <class T>
-inline constexpr int kLineBlocks = kHas32Registers ? 4 : 2;
+inline constexpr int kBlocksAtOnce = kHas32Registers ? 4 : 2;
 
 /// kLanes rows of kBlocks * kBlock columns into a panel.
 template <int kBlocks, class T, class Change>
@@ -107,8 +107,8 @@ HWY_INLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, Index num_r
     if (i + kLanes<T> <= num_rows) {
       const T* const from = rows + i * stride;
       T* const to = panel + i;
-      for (; c + kLineBlocks<T> * kBlock<T> <= cols; c += kLineBlocks<T> * kBlock<T>)
-        pack_blocks<kLineBlocks<T>>(from + c, stride, to + c * width, width, change);
+      for (; c + kBlocksAtOnce<T> * kBlock<T> <= cols; c += kBlocksAtOnce<T> * kBlock<T>)
+        pack_blocks<kBlocksAtOnce<T>>(from + c, stride, to + c * width, width, change);
       for (; c + kBlock<T> <= cols; c += kBlock<T>) pack_blocks<1>(from + c, stride, to + c * width, width, change);
     }
 #endif

@@ -55,8 +55,7 @@ inline HWY_NOINLINE void restrict_to_keep(const Head<T>& head, const Panel<T>& p
   std::uint32_t words[kWordsPerTile];
   for (Index i = 0; i < panel.num_queries; ++i) {
     if (i == 0 || keep.stride(2) != 0) {
-      const bool* row = keep.data() + head.b * keep.stride(0) + head.h * keep.stride(1) +
-                        (panel.first_query + i) * keep.stride(2) + tile.begin * keep.stride(3);
+      const bool* row = &keep(head.b, head.h, panel.first_query + i, tile.begin);
       pack_flags(row, keep.stride(3), tile.end - tile.begin, words);
     }
     for (Index w = 0; w < kWordsPerTile; ++w) visibility.words[w][i] &= words[w];

@@ -20,7 +20,7 @@ struct LayerNorm {
 
 /// Normalises every position.
 /// Shapes: x [batch, len, embed_dim], any strides (last axis: 1). Returns the same shape, packed.
-/// Edge: a row of equal values gives the bias (0 / sqrt(eps) * weight + bias); NaN stays in its row.
+/// Edge: a row of equal values gives the bias (0 / sqrt(eps) * weight + bias), with eps = 0 NaN; NaN stays in its row.
 /// Errors: std::invalid_argument if embed_dim is 0 or not that of the layer, the bias has another length, eps is
 ///   negative or not finite, or the last-axis stride is not 1.
 /// Threads: runs on run.executor; all is computed in double, in an order that depends on embed_dim and the SIMD target only.

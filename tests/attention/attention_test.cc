@@ -212,6 +212,13 @@ TEST_P(Attention, TreatsAFiniteBiasAsVisibleHoweverLow) {
   }
 }
 
+TEST_P(Attention, KeepsEntropyFiniteAfterATileOfTheLowestBias) {
+  std::vector<float> bias(100, -std::numeric_limits<float>::max());
+  bias[98] = bias[99] = 0;
+  const auto r = uniform(1, std::vector<float>(100, 1.0f), {.attn_bias = CView<4>(bias.data(), {1, 1, 1, 100})});
+  EXPECT_NEAR(r.entropy(0, 0, 0), std::log(2.0f), 1e-6f);
+}
+
 TEST_P(Attention, DoesNotOverflowWhereTheMeanOfTheValuesIsFinite) {
   const std::vector<float> values(400, 1e36f);
   EXPECT_FLOAT_EQ(uniform(1, values, {}).out(0, 0, 0, 0), 1e36f);

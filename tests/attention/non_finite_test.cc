@@ -47,6 +47,8 @@ struct Problem {
     return attention(q, k, v, options);
   }
 
+  Tensor<float, 4> run_unobserved(const AttentionOptions& options) const { return attention(q, k, v, options).out; }
+
   test::Random random;
   Tensor<float, 4> q, k, v, bias;
   Tensor<bool, 4> keep;
@@ -94,10 +96,33 @@ TEST_P(NonFinite, ExcludedKeysAndValuesContributeExactlyNothing) {
       const auto spoiled = problem.run(kind.options(problem));
       const std::string what = std::string(kind.name) + " with " + std::to_string(with);
       expect_same(spoiled.out, clean.out, what + " out");
+      expect_same(problem.run_unobserved(kind.options(problem)), clean.out, what + " out, nothing else observed");
       expect_same(spoiled.lse, clean.lse, what + " lse");
       expect_same(spoiled.entropy, clean.entropy, what + " entropy");
       expect_same(spoiled.attn_weights, clean.attn_weights, what + " attn_weights");
     }
+}
+
+TEST_P(NonFinite, ABiasOfAnExcludedKeyContributesNothing) {
+  for (float with : {kNaN, kInfinity}) {
+    Problem problem(6);
+    problem.bias = problem.random.tensor<4>({1, 1, kQueries, kKeys});
+    const auto options = [&](bool causal) {
+      Mask mask{.keep = problem.keep.view()};
+      if (causal) mask = {.causal = true, .q_start = 20};
+      return AttentionOptions{.attn_bias = problem.bias.view(), .mask = mask};
+    };
+    for (bool causal : {true, false}) {
+      const auto clean = problem.run(options(causal));
+      for (Index i = 0; i < kQueries; ++i)
+        for (Index j = 0; j < kKeys; ++j)
+          if (causal ? j > i + 20 : !problem.keep(0, 0, 0, j)) problem.bias(0, 0, i, j) = with;
+      const std::string what = std::string(causal ? "causal" : "keep") + " with " + std::to_string(with);
+      expect_same(problem.run(options(causal)).out, clean.out, what);
+      expect_same(problem.run_unobserved(options(causal)), clean.out, what + ", nothing else observed");
+      problem.bias = problem.random.tensor<4>({1, 1, kQueries, kKeys});
+    }
+  }
 }
 
 // A value that only some queries of a panel may see: NaN reaches exactly those.

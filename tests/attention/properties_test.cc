@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -77,6 +78,42 @@ TEST_P(Properties, StridedInputsGiveTheBitsOfPackedOnes) {
   fill(q, q_), fill(k, k_), fill(v, v_);
   const auto heads = [](const Tensor<float, 4>& t) { return t.view().swap_axes(1, 2); };
   expect_near(attention(heads(q), heads(k), heads(v)).out, attention(q_, k_, v_).out, 0);
+}
+
+// [b, h, j, i] of a tensor [b, h, i, j].
+template <class T>
+Tensor<T, 4> transposed(const Tensor<T, 4>& t) {
+  Tensor<T, 4> result({t.shape(0), t.shape(1), t.shape(3), t.shape(2)});
+  for (Index b = 0; b < t.shape(0); ++b)
+    for (Index h = 0; h < t.shape(1); ++h)
+      for (Index i = 0; i < t.shape(2); ++i)
+        for (Index j = 0; j < t.shape(3); ++j) result(b, h, j, i) = t(b, h, i, j);
+  return result;
+}
+
+// The same values from the other end, read backwards along both of the last axes.
+template <class T>
+TensorView<const T, 4> backwards(Tensor<T, 4>& t) {
+  std::reverse(t.data(), t.data() + t.size());
+  Shape<4> strides = t.view().strides();
+  for (Index& stride : strides) stride = -stride;
+  return {t.data() + t.size() - 1, t.shape(), strides};
+}
+
+TEST_P(Properties, BiasAndKeepMayLieInMemoryAnyWay) {
+  auto bias = random_.tensor<4>({2, 4, 61, 150});
+  Tensor<bool, 4> keep({2, 4, 61, 150});
+  for (Index n = 0; n < keep.size(); ++n) keep.data()[n] = random_.chance(0.7);
+  const auto run = [&](CView<4> b, TensorView<const bool, 4> m) {
+    return attention(q_, k_, v_, {.attn_bias = b, .mask = {.keep = m}}).out;
+  };
+  const auto packed = run(bias.view(), keep.view());
+  const auto bias_t = transposed(bias);
+  const auto keep_t = transposed(keep);
+  expect_near(run(bias_t.view().swap_axes(2, 3), keep_t.view().swap_axes(2, 3)), packed, 0);
+  const auto bias_alone = attention(q_, k_, v_, {.attn_bias = bias.view()}).out;
+  expect_near(attention(q_, k_, v_, {.attn_bias = bias_t.view().swap_axes(2, 3)}).out, bias_alone, 0);
+  expect_near(run(backwards(bias), backwards(keep)), packed, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Properties, testing::ValuesIn(kernels::supported_targets()),

@@ -88,6 +88,33 @@ TEST_P(RowIndependence, WhatIsObservedDoesNotMatterHoweverScoresRise) {
   }
 }
 
+// Where the entropy is asked for weights are formed another way.
+template <class T>
+void expect_entropy_changes_nothing(Index head_dim) {
+  test::Random random(8);
+  const auto q = random.tensor<4, T>({1, 4, 61, head_dim}), k = random.tensor<4, T>({1, 2, 203, head_dim}),
+             v = random.tensor<4, T>({1, 2, 203, 40});
+  auto bias = random.tensor<4, T>({1, 4, 61, 203});
+  for (Index n = 0; n < bias.size(); ++n)
+    if (random.chance(0.2)) bias.data()[n] = -std::numeric_limits<T>::infinity();
+  for (bool causal : {false, true}) {
+    BasicAttentionOptions<T> options;
+    options.attn_bias = bias.view();
+    options.mask.causal = causal;
+    const auto plain = attention(q, k, v, options);
+    options.observe = {.entropy = true};
+    const auto observed = attention(q, k, v, options);
+    EXPECT_EQ(0, std::memcmp(plain.out.data(), observed.out.data(), sizeof(T) * plain.out.size())) << head_dim;
+  }
+}
+
+TEST_P(RowIndependence, WhatIsObservedDoesNotMatterBesideABias) {
+  for (Index head_dim : {24, 160}) {
+    expect_entropy_changes_nothing<float>(head_dim);
+    expect_entropy_changes_nothing<double>(head_dim);
+  }
+}
+
 void RowIndependence::expect_same_however_cut() const {
   const auto entry = [](const Tensor<float, 4>& t, Index begin, Index end) {
     return t.view().slice(0, 1, 2).slice(2, begin, end);

@@ -12,13 +12,13 @@ AttentionArgs<float> args_of(Index q_len, Index kv_len, const Index& q_start) {
   return {.q = q, .k = kv, .v = kv, .q_start = TensorView<const Index, 1>(&q_start, {1}, {0})};
 }
 
-TEST(VisibleRange, IsEverythingWithoutMasks) {
+TEST(PlaceQuery, IsEverythingWithoutMasks) {
   const auto range = place_query(args_of(3, 5, kZero), 0, 2).keys;
   EXPECT_EQ(range.begin, 0);
   EXPECT_EQ(range.end, 5);
 }
 
-TEST(VisibleRange, CutsAtThePositionWhenCausal) {
+TEST(PlaceQuery, CutsAtThePositionWhenCausal) {
   auto args = args_of(3, 5, kZero);
   args.causal = true;
   EXPECT_EQ(place_query(args, 0, 1).keys.end, 2);
@@ -29,7 +29,7 @@ TEST(VisibleRange, CutsAtThePositionWhenCausal) {
   EXPECT_EQ(place_query(early, 0, 2).keys.end, 1);
 }
 
-TEST(VisibleRange, CountsThePositionItselfIntoTheWindow) {
+TEST(PlaceQuery, CountsThePositionItselfIntoTheWindow) {
   const Index start = 10;
   auto args = args_of(1, 100, start);
   args.window_left = 2;

@@ -143,8 +143,8 @@ def jax_attention(jax, inputs):
                       "jax.nn.dot_product_attention")
 
 
-class Rivals:
-    """Those of the rivals that are installed."""
+class Peers:
+    """Those of the peers that are installed."""
 
     def __init__(self):
         self.has_ort = is_installed("onnxruntime") and is_installed("onnx")
@@ -152,7 +152,7 @@ class Rivals:
         self.jax = self.jax_threads = None
 
     def left_out(self):
-        """A line for each rival that is not installed."""
+        """A line for each peer that is not installed."""
         if not self.has_ort:
             yield "left out: ONNX Runtime (onnxruntime and onnx are not installed)"
         if not self.has_jax:
