@@ -56,6 +56,7 @@ inline HWY_NOINLINE void restrict_to_keep(const Head<T>& head, const Panel<T>& p
   for (Index i = 0; i < panel.num_queries; ++i) {
     if (i == 0 || keep.stride(2) != 0) {
       const bool* row = &keep(head.b, head.h, panel.first_query + i, tile.begin);
+      __builtin_prefetch(row + (tile.end - tile.begin) * keep.stride(3), 0, 2);  // where the next tile begins
       pack_flags(row, keep.stride(3), tile.end - tile.begin, words);
     }
     for (Index w = 0; w < kWordsPerTile; ++w) visibility.words[w][i] &= words[w];
