@@ -16,6 +16,7 @@ class AlignedBuffer {
   static_assert(std::is_trivially_destructible_v<T> && std::is_trivially_copyable_v<T>);
 
  public:
+  /// That of all memory here, in bytes.
   static constexpr std::size_t kAlignment = kMemoryAlignment;
 
   /// Empty.

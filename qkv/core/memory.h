@@ -11,9 +11,11 @@ inline constexpr std::size_t kMemoryAlignment = 64;
 
 /// Gives back what allocate_memory() gave.
 struct FreeMemory {
-  std::align_val_t alignment;
+  std::align_val_t alignment;  ///< what it was allocated with
+  /// Frees `memory`, which may be null.
   void operator()(void* memory) const { ::operator delete(memory, alignment); }
 };
+/// Memory that frees itself.
 using Memory = std::unique_ptr<void, FreeMemory>;
 
 /// Uninitialised memory, aligned to kMemoryAlignment at least. From 2 MiB on it comes in huge pages where Linux
