@@ -150,9 +150,12 @@ void check_usage(const AttendOptions& options) {
     fail_usage("--cu-seqlens-q and --cu-seqlens-k need each other");
   std::set<std::filesystem::path> paths;
   std::error_code ignored;  // what cannot be looked at is reported when it is opened
-  for (const auto& path : {options.out, options.weights, options.lse, options.entropy})
-    if (path && !paths.insert(std::filesystem::weakly_canonical(std::filesystem::absolute(*path), ignored)).second)
+  for (const auto& path : {options.out, options.weights, options.lse, options.entropy}) {
+    if (path && path->empty()) fail_usage("the name of a file for results is empty");
+    if (path &&
+        !paths.insert(std::filesystem::weakly_canonical(std::filesystem::absolute(*path, ignored), ignored)).second)
       fail_usage("two results cannot go to the same file, " + *path);
+  }
 }
 
 template <class T>

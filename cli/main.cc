@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <clocale>
+#include <csignal>
 #include <cstring>
 #include <iostream>
 #include <new>
@@ -176,5 +177,6 @@ int main(int argc, char** argv) {
   qkv::cli::occupy_standard_descriptors();
   std::setlocale(LC_CTYPE, "");  // whether the terminal speaks UTF-8
   qkv::cli::end_on_interrupt();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond a limit is an error like any other
   return qkv::cli::run(argc, argv);
 }

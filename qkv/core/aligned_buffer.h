@@ -45,11 +45,11 @@ class AlignedBuffer {
   static Memory allocate(Index size) {
     const auto bytes = checked_multiply(size, sizeof(T));
     if (!bytes || *bytes < 0) throw std::bad_alloc();
-    if (*bytes == 0) return Memory(nullptr, {});
+    if (*bytes == 0) return nullptr;
     return allocate_memory(static_cast<std::size_t>(*bytes));
   }
 
-  Memory memory_{nullptr, {}};
+  Memory memory_;
   Index size_ = 0;
 };
 

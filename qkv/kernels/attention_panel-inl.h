@@ -23,13 +23,13 @@ HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
 
-/// t = softcap * log2(e) * tanh(x), where x = scale * q.k / softcap comes out of the tile.
+/// t = softcap * log2(e) * tanh(s / softcap), where s = scale * q.k comes out of the tile.
 template <class T>
 inline HWY_NOINLINE void cap_scores(T softcap, Index count, T* HWY_RESTRICT scores) {
   const Tag<T> d;
-  const auto factor = hn::Set(d, softcap * kLog2E<T>);
+  const auto cap = hn::Set(d, softcap), factor = hn::Set(d, softcap * kLog2E<T>);
   for (Index n = 0; n < count; n += kLanes<T>)
-    hn::Store(hn::Mul(factor, tanh(d, hn::Load(d, scores + n))), d, scores + n);
+    hn::Store(hn::Mul(factor, tanh(d, hn::Div(hn::Load(d, scores + n), cap))), d, scores + n);
 }
 
 /// log2(e) * bias, a finite one cut to what is finite in log2 units; inf and NaN stay.
@@ -118,11 +118,12 @@ struct WeighSums {
   const T* partial = nullptr;
   Prefetch<T>* prefetch;
   const Visibility<T>* visibility;
+  T factor;       ///< score_factor()
   const T* bias;  ///< log2(e) * attn_bias, [num_keys, width], or null
   Vec<T> row_max[kVectors], tile_max[kVectors], sum[kVectors];
 
   template <int kFirst, int kRows>
-  HWY_INLINE void operator()(Index first, const Vec<T> (&scores)[kRows][kVectors]) {
+  HWY_INLINE void operator()(Index first, const Vec<T> (&products)[kRows][kVectors]) {
     const Tag<T> d;
     prefetch->fetch_for(kRows);
     T* HWY_RESTRICT const weights = out + first * kVectors * kLanes<T>;
@@ -131,7 +132,7 @@ struct WeighSums {
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-      for (int v = kFirst; v < kVectors; ++v) t[r][v] = scores[r][v];
+      for (int v = kFirst; v < kVectors; ++v) t[r][v] = hn::Mul(hn::Set(d, factor), products[r][v]);
     }
     if (bias) {
 #pragma GCC unroll 16
@@ -174,6 +175,7 @@ HWY_INLINE bool weigh_at_once(const Head<T>& head, Panel<T>& panel, KeyRange til
   finish.out = scratch.scores;
   finish.prefetch = &scratch.prefetch;
   finish.visibility = &scratch.visibility;
+  finish.factor = score_factor(args);
   finish.bias = args.attn_bias ? scratch.bias : nullptr;
   for (int v = 0; v < kVectors; ++v) {
     finish.row_max[v] = hn::Load(d, panel.row_max + v * kLanes<T>);

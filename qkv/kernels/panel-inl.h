@@ -79,11 +79,12 @@ struct Head {
   const T* bias(Index i, Index j) const { return &(*args.attn_bias)(b, h, i, j); }
 };
 
-/// What a raw score is multiplied by to get t, its value in log2 units: scale * log2(e), or scale / softcap where a cap
-/// follows.
+/// What a raw score is multiplied by to get t, its value in log2 units: scale * log2(e), or just scale where a cap follows. It comes in when a
+/// product is complete: as part of Q^T it would round every term, all terms the same way where queries or keys repeat, and products that are exact
+/// in plain code would stray (by 7 tolerances at head_dim 128, q = 1 throughout and keys of 0, 1 and 2).
 template <class T>
 inline T score_factor(const AttentionArgs<T>& args) {
-  return args.softcap ? args.scale / *args.softcap : args.scale * kLog2E<T>;
+  return args.softcap ? args.scale : args.scale * kLog2E<T>;
 }
 
 /// Up to kMaxPanelWidth queries of one head. Lanes past the last query repeat its place with q = 0; their results go
@@ -97,7 +98,7 @@ struct Panel {
   Index position[kMaxPanelWidth<T>];                               ///< of each lane's query among the keys
   IdSpan documents;                                                ///< of the queries
 
-  T* qt;            ///< [head_dim, width]: Q^T, times score_factor() unless the scoring is additive
+  T* qt;            ///< [head_dim, width]: Q^T; in cosine scoring of length 1
   T* ot;            ///< [v_head_dim, width]
   bool has_values;  ///< whether ot holds a sum; until then it is unset and counts as 0
   T* row_max;       ///< [width]

@@ -72,13 +72,13 @@ HWY_INLINE hn::Mask<D> is_tame(D d, hn::Vec<D> x) {
   return hn::Le(hn::Abs(x), hn::Set(d, kTameHidden<hn::TFromD<D>>));
 }
 
-/// Queries of length score_factor(), whatever their length was.
+/// Queries of length 1, whatever their length was.
 template <class T>
 inline void normalise_queries(const Head<T>& head, Panel<T>& panel) {
   const auto& args = head.args;
   for (Index i = 0; i < panel.num_queries; ++i) {
     const T* const row = head.query(panel.first_query + i);
-    const Wide<T> factor = score_factor(args) * inverse_norm(row, args.head_dim());
+    const Wide<T> factor = inverse_norm(row, args.head_dim());
     for (Index c = 0; c < args.head_dim(); ++c) panel.qt[c * panel.width + i] = static_cast<T>(factor * row[c]);
   }
 }
@@ -110,8 +110,8 @@ template <class T>
 inline void load_queries(const Head<T>& head, Panel<T>& panel) {
   const auto& args = head.args;
   const auto* additive = args.additive();
-  pack_panel(head.query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim(),
-             additive ? T{1} : score_factor(args), panel.qt, panel.width);
+  pack_panel(head.query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim(), T{1}, panel.qt,
+             panel.width);
   if (std::holds_alternative<CosineScoring>(args.scoring)) normalise_queries(head, panel);
   if (additive) project_queries(*additive, args.head_dim(), panel);
 }
@@ -241,7 +241,7 @@ HWY_INLINE void additive_row(const AdditiveScoring<T>& additive, const Panel<T>&
   for (int v = 0; v < kVectors; ++v) hn::Store(hn::Mul(score[v], hn::Set(d, factor)), d, scores + v * kLanes<T>);
 }
 
-/// Hands score_factor() * dot product or cosine of the tile's keys with the queries, as far as the steps go, to `finish`.
+/// Hands the dot product or cosine of the tile's keys with the queries, as far as the steps go, to `finish`.
 template <int kVectors, class T, class Finish>
 HWY_INLINE void product_scores(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch,
                                Finish& finish) {
@@ -262,7 +262,7 @@ HWY_INLINE void raw_scores(const Head<T>& head, const Panel<T>& panel, KeyRange 
                            T* HWY_RESTRICT scores) {
   const auto* additive = head.args.additive();
   if (!additive) {
-    StoreSums<T, kVectors> finish{scores, nullptr, &scratch.prefetch};
+    StoreSums<T, kVectors> finish{scores, nullptr, &scratch.prefetch, score_factor(head.args)};
     return product_scores<kVectors>(head, panel, tile, scratch, finish);
   }
   for (Index j = 0; j < tile.end - tile.begin; ++j)

@@ -114,10 +114,18 @@ struct StoreSums {
   T* out;
   const T* partial = nullptr;
   Prefetch<T>* prefetch = nullptr;
+  T factor = 1;
 
   template <int kFirst, int kRows>
-  HWY_INLINE void operator()(Index first, const Vec<T> (&sums)[kRows][kVectors]) const {
+  HWY_INLINE void operator()(Index first, Vec<T> (&sums)[kRows][kVectors]) const {
     if (prefetch) prefetch->fetch_for(kRows);
+    if (factor != 1) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+        for (int v = kFirst; v < kVectors; ++v) sums[r][v] = hn::Mul(hn::Set(Tag<T>(), factor), sums[r][v]);
+      }
+    }
     T* HWY_RESTRICT const rows = out + first * kVectors * kLanes<T>;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {

@@ -212,6 +212,32 @@ TEST_P(Attention, TreatsAFiniteBiasAsVisibleHoweverLow) {
   }
 }
 
+// Sums of small integers are exact in plain code, and so is what follows of two scores that are equal.
+TEST_P(Attention, RoundsNoTermOfAScore) {
+  for (Index head_dim : {32, 96, 128, 256, 1024}) {
+    const Tensor<float, 4> q({1, 1, 1, head_dim}, 1.0f);
+    Tensor<float, 4> k({1, 1, 2, head_dim}, 1.0f), v({1, 1, 2, 1});
+    for (Index d = 0; d < head_dim; ++d) k(0, 0, 1, d) = static_cast<float>(d % 2 * 2);
+    v(0, 0, 0, 0) = 1, v(0, 0, 1, 0) = -1;
+    EXPECT_EQ(attention(q, k, v).out(0, 0, 0, 0), 0) << head_dim;
+    const auto one_key = [](const Tensor<float, 4>& t) { return t.view().slice(2, 0, 1); };
+    const auto r =
+        attention(q, one_key(k), one_key(v), {.scale = 1 / static_cast<double>(head_dim), .observe = {.lse = true}});
+    EXPECT_FLOAT_EQ(r.lse(0, 0, 0), 1) << head_dim;
+  }
+}
+
+TEST_P(Attention, TakesSoftcapsAtBothEndsOfTheirRange) {
+  const std::vector<float> large_q{1e-3f}, large_k{1e3f, 0}, values{1, 2}, small_q{1, 1}, small_k{30, -30, 0, 0};
+  const auto row = [](const std::vector<float>& x, Index len, Index dim) {
+    return CView<4>(x.data(), {1, 1, len, dim});
+  };
+  const AttentionOptions large{.scale = 1.0, .softcap = 1e38}, small{.scale = 1.0, .softcap = 1e-38};
+  EXPECT_NEAR(attention(row(large_q, 1, 1), row(large_k, 2, 1), row(values, 2, 1), large).out(0, 0, 0, 0), 1.26894142f,
+              1e-5f);
+  EXPECT_EQ(attention(row(small_q, 1, 2), row(small_k, 2, 2), row(values, 2, 1), small).out(0, 0, 0, 0), 1.5f);
+}
+
 TEST_P(Attention, KeepsEntropyFiniteAfterATileOfTheLowestBias) {
   std::vector<float> bias(100, -std::numeric_limits<float>::max());
   bias[98] = bias[99] = 0;

@@ -24,10 +24,6 @@ TEST(Memory, IsAlignedAndAllOfItCanBeWritten) {
   }
 }
 
-TEST(Memory, HugePagesBeginWhereThePageDoes) {
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(allocate_memory(3 * kMiB).get()) % (2 * kMiB), 0u);
-}
-
 TEST(AlignedBuffer, OfNothingHoldsNothing) {
   EXPECT_EQ(AlignedBuffer<float>().data(), nullptr);
   EXPECT_EQ(AlignedBuffer<float>(0).data(), nullptr);
