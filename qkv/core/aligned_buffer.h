@@ -16,9 +16,6 @@ class AlignedBuffer {
   static_assert(std::is_trivially_destructible_v<T> && std::is_trivially_copyable_v<T>);
 
  public:
-  /// That of all memory here, in bytes.
-  static constexpr std::size_t kAlignment = kMemoryAlignment;
-
   /// Empty.
   AlignedBuffer() = default;
   /// Errors: std::bad_alloc, also for a negative size.

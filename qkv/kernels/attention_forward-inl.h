@@ -146,9 +146,10 @@ HWY_INLINE void for_each_tile(const AttentionArgs<T>& args, KeyRange keys, const
   }
 }
 
-// Takes in the sink once all keys are folded.
+// Once all keys are folded: takes in the sink, and lets a panel that saw none have sums of 0.
 template <class T>
 void close_sums(const Head<T>& head, Panel<T>& panel) {
+  set_values(panel, head.args.v_head_dim());
   const auto& sinks = head.args.sinks;
   if (!sinks || (*sinks)(head.h) == kMinusInfinity<T>) {
     std::copy_n(panel.row_sum, panel.width, panel.key_sum);
@@ -195,11 +196,9 @@ void finish_values(const Head<T>& head, Panel<T>& panel, TensorView<T, 4> out, b
   T* const rows = &out(head.b, head.h, panel.first_query, 0);
   const Index stride = out.stride(2);
   close_sums(head, panel);
-  set_values(panel, v_head_dim);
   if (write_values(panel, v_head_dim, keep_scale(head.args), rows, stride)) return;
   refold_guarded(head, panel, want_entropy, scratch);
   close_sums(head, panel);
-  set_values(panel, v_head_dim);
   if (write_values(panel, v_head_dim, keep_scale(head.args), rows, stride)) return;
   bool row_is_finite[kMaxPanelWidth<T>];
   for (Index i = 0; i < panel.num_queries; ++i)

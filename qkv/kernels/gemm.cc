@@ -169,7 +169,7 @@ void task(const LinearArgs& args, const LinearPlan& plan, Index task_index, floa
   };
   const Index x_stride = args.x.stride(0), w_stride = args.weight.stride(0), block = block_rows(in_dim);
   for_each_panel([&](PanelCut cut, Index width, float* panel) {
-    pack_panel(args.x.data() + cut.first * x_stride, x_stride, cut.count, in_dim, 1.0f, panel, width);
+    pack_panel(args.x.data() + cut.first * x_stride, x_stride, cut.count, in_dim, panel, width);
   });
   for (Index output = output_begin; output < output_end; output += block) {
     const Index rows = std::min(block, output_end - output);

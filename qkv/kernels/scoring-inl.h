@@ -110,7 +110,7 @@ template <class T>
 inline void load_queries(const Head<T>& head, Panel<T>& panel) {
   const auto& args = head.args;
   const auto* additive = args.additive();
-  pack_panel(head.query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim(), T{1}, panel.qt,
+  pack_panel(head.query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim(), panel.qt,
              panel.width);
   if (std::holds_alternative<CosineScoring>(args.scoring)) normalise_queries(head, panel);
   if (additive) project_queries(*additive, args.head_dim(), panel);
@@ -123,7 +123,7 @@ inline void load_key_weights(const AttentionArgs<T>& args, KeyFeatures<T>& keys)
   if (!additive) return;
   const Index hidden_dim = additive->w_v.shape(0), k_head_dim = args.k_head_dim(), stride = additive->w_k.stride(0);
   for (Index n = 0; n < hidden_dim; n += kMaxPanelWidth<T>)
-    pack_panel(additive->w_k.data() + n * stride, stride, std::min(kMaxPanelWidth<T>, hidden_dim - n), k_head_dim, T{1},
+    pack_panel(additive->w_k.data() + n * stride, stride, std::min(kMaxPanelWidth<T>, hidden_dim - n), k_head_dim,
                keys.w_k + n * k_head_dim, kMaxPanelWidth<T>);
 }
 

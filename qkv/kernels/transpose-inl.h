@@ -121,12 +121,11 @@ HWY_INLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, Index num_r
   }
 }
 
-/// panel[c * width + i] = factor * rows[i * stride + c].
+/// panel[c * width + i] = rows[i * stride + c].
 template <class T>
-inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, Index num_rows, Index cols, T factor,
+inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, Index num_rows, Index cols,
                                     T* HWY_RESTRICT panel, Index width) {
-  pack_panel(rows, stride, num_rows, cols, panel, width,
-             [factor](auto d, auto v) { return hn::Mul(v, hn::Set(d, factor)); });
+  pack_panel(rows, stride, num_rows, cols, panel, width, [](auto, auto v) { return v; });
 }
 
 /// rows[i * stride + c] = change(c, panel[c * width + i]) for i < num_rows <= kLanes, c < cols.

@@ -56,7 +56,7 @@ void linear_into(const LinearView& layer, View<3> out, CView<3> x, Activation ac
   const auto plan = kernels::plan_linear(x.shape(1), layer.in_dim(), layer.out_dim());
   Executor& executor = executor_of(run);
   // Rounded up so that each worker's scratch begins on a cache line.
-  const Index scratch = round_up(plan.workspace_floats, AlignedBuffer<float>::kAlignment / sizeof(float));
+  const Index scratch = round_up(plan.workspace_floats, kMemoryAlignment / sizeof(float));
   AlignedBuffer<float> workspace(scratch * executor.num_workers());
   executor.run(x.shape(0) * plan.num_tasks, [&](Index task, Index worker) {
     const Index b = task / plan.num_tasks;

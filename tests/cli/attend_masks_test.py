@@ -1,6 +1,7 @@
 """The options of qkv attend that tell queries and keys apart by where they stand, and dropout."""
 
 import os
+import resource
 import signal
 import subprocess
 
@@ -97,10 +98,21 @@ def test_a_signal_ends_a_run_that_waits_for_a_reader(tmp_path, binary):
         process.kill()
 
 
+def test_a_limit_on_the_size_of_files_is_an_output_error_that_leaves_nothing(tmp_path, binary):
+    np.save(tmp_path / "x.npy", np.zeros((64, 16), np.float32))
+    before = set(tmp_path.iterdir())
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1024, 1024))
+    result = subprocess.run([binary, "attend", "x.npy", "x.npy", "x.npy", "--out", "y.npy"], cwd=tmp_path,
+                            preexec_fn=limit, capture_output=True, text=True)
+    assert result.returncode == 5 and "cannot write y.npy" in result.stderr, result
+    assert set(tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize("flags, code, message", [
     (["--dropout", ""], 2, "--dropout: got '', expected a number"),
     (["--scale", ""], 2, "--scale: got '', expected a number"),
     (["--out", "y.npy", "--lse", "./y.npy"], 2, "two results cannot go to the same file"),
+    (["--out", ""], 2, "the name of a file for results is empty"),
     (["--dropout", "1.5"], 2, "--dropout: expected a probability, 0 to 1"),
     (["--dropout", "0.5", "--seed", "-1"], 2, "--seed: got '-1'"),
     (["--documents-q", "1,2"], 2, "--documents-q needs --documents"),

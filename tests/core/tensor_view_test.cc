@@ -103,7 +103,7 @@ TEST(Tensor, MovesAndCopiesOnlyWhenAsked) {
   const float* memory = b.data();
   const Tensor<float, 2> c = std::move(b);
   EXPECT_EQ(c.data(), memory);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(c.data()) % AlignedBuffer<float>::kAlignment, 0u);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(c.data()) % kMemoryAlignment, 0u);
   EXPECT_EQ(b.size(), 0);
   EXPECT_EQ(b.shape(0), 0);
   static_assert(!std::is_copy_constructible_v<Tensor<float, 2>>);
