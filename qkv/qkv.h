@@ -11,6 +11,7 @@
 #include "qkv/core/tensor.h"
 #include "qkv/core/tensor_values.h"
 #include "qkv/core/tensor_view.h"
+#include "qkv/kernels/layer_norm.h"
 #include "qkv/kernels/target.h"
 
 #if __has_include("qkv/nn/linear.h")
