@@ -289,7 +289,8 @@ kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const BasicAt
           .head_dim = q[3],
           .k_head_dim = k[3],
           .v_head_dim = v[3],
-          .hidden_dim = additive ? additive->w_v.shape(0) : 0};
+          .hidden_dim = additive ? additive->w_v.shape(0) : 0,
+          .has_keep = options.mask.keep.has_value()};
 }
 
 template <class T>

@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "hwy/highway.h"
@@ -30,7 +31,8 @@ inline constexpr Index kHalfL2 = Index{256} * 1024 / Index{sizeof(T)};
 template <class T>
 Index panel_elements(const ForwardShape& shape) {
   constexpr Index kPerLane = 5;  // row_max, row_sum, moment, key_sum, wildness
-  return (shape.head_dim + shape.v_head_dim + kPerLane + 2 * shape.hidden_dim) * kMaxPanelWidth<T>;
+  const Index keep_words = shape.has_keep ? kKeepTiles * kWordsPerTile : 0;
+  return (shape.head_dim + shape.v_head_dim + kPerLane + keep_words + 2 * shape.hidden_dim) * kMaxPanelWidth<T>;
 }
 
 // Of the scores, the bias, the copy of the values, and what scoring keeps of the keys.
@@ -87,32 +89,50 @@ TileScratch<T> carve_scratch(const AttentionArgs<T>& args, Carver<T>& carver) {
   return scratch;
 }
 
+// Where the panel's queries stand and what the structural masks let them see. Calls may be tiny: what is the same for all queries is found once.
+template <class T>
+void place_queries(const Head<T>& head, Panel<T>& panel) {
+  const auto& args = head.args;
+  const Index count = panel.num_queries;
+  PanelRange range{.any = {}, .all = {0, args.kv_len()}};
+  if (args.causal || args.window_left || args.window_right || args.valid_lens || args.sequences) {
+    for (Index i = 0; i < count; ++i) {
+      const QueryPlace place = place_query(args, head.b, panel.first_query + i);
+      panel.key_begin[i] = place.keys.begin;
+      panel.key_end[i] = place.keys.end;
+      panel.position[i] = place.position;
+      range.add(place.keys);
+    }
+  } else {
+    const QueryPlace place = place_query(args, head.b, panel.first_query);
+    std::fill_n(panel.key_begin, count, place.keys.begin);
+    std::fill_n(panel.key_end, count, place.keys.end);
+    std::iota(panel.position, panel.position + count, place.position);
+    range.add(place.keys);
+  }
+  panel.range = range;
+  std::fill(panel.position + count, panel.position + panel.width, panel.position[count - 1]);
+  IdSpan documents;
+  for (Index i = 0; args.documents && i < count; ++i) documents.add(args.documents->q(head.b, panel.first_query + i));
+  panel.documents = documents;
+}
+
 template <class T>
 void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>& panel) {
   const auto& args = head.args;
   panel.first_query = cut.first;
   panel.num_queries = cut.count;
   panel.width = round_up(cut.count, kLanes<T>);
-  PanelRange range{.any = {}, .all = {0, args.kv_len()}};
-  IdSpan documents;
-  for (Index i = 0; i < cut.count; ++i) {
-    const Index query = cut.first + i;
-    const QueryPlace place = place_query(args, head.b, query);
-    panel.key_begin[i] = place.keys.begin;
-    panel.key_end[i] = place.keys.end;
-    panel.position[i] = place.position;
-    range.add(place.keys);
-    if (args.documents) documents.add(args.documents->q(head.b, query));
-  }
-  panel.range = range;
-  panel.documents = documents;
-  std::fill(panel.position + cut.count, panel.position + panel.width, panel.position[cut.count - 1]);
+  panel.kept = {};
+  place_queries(head, panel);
   panel.qt = carver.take(args.head_dim() * panel.width);
   panel.ot = carver.take(args.v_head_dim() * panel.width);
   panel.row_max = carver.take(panel.width);
   panel.row_sum = carver.take(panel.width);
   panel.moment = carver.take(panel.width);
   panel.key_sum = carver.take(panel.width);
+  if (args.keep)
+    panel.keep_words = reinterpret_cast<MaskWord<T>*>(carver.take(kKeepTiles * kWordsPerTile * panel.width));
   if (const auto* additive = args.additive()) {
     panel.hidden = carver.take(additive->w_v.shape(0) * panel.width);
     panel.exp_hidden = carver.take(additive->w_v.shape(0) * panel.width);
@@ -120,10 +140,6 @@ void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>&
   }
   load_queries(head, panel);
   reset_softmax(panel);
-}
-
-inline KeyRange intersect(KeyRange a, KeyRange b) {
-  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
 // The tiles of a grid that starts at key `origin`, as far as they meet `keys`.
@@ -212,7 +228,7 @@ void finish_values(const Head<T>& head, Panel<T>& panel, TensorView<T, 4> out, b
 }
 
 template <class T>
-void write_attn_weights(const Head<T>& head, const Panel<T>& panel, TileScratch<T>& scratch, TensorView<T, 4> weights) {
+void write_attn_weights(const Head<T>& head, Panel<T>& panel, TileScratch<T>& scratch, TensorView<T, 4> weights) {
   T* const rows = &weights(head.b, head.h, panel.first_query, 0);
   const Index stride = weights.stride(2);
   const auto fill_zero = [&](Index begin, Index end) {

@@ -10,7 +10,8 @@ namespace qkv::kernels {
 /// What the plan of a call depends on.
 struct ForwardShape {
   Index batch, num_heads, q_len, head_dim, k_head_dim, v_head_dim;
-  Index hidden_dim = 0;  ///< of additive scoring, else 0
+  Index hidden_dim = 0;   ///< of additive scoring, else 0
+  bool has_keep = false;  ///< whether there is a mask `keep`
 };
 
 /// How a call is cut into tasks. Which panel a query falls into depends on q_len and the SIMD target only, so the bits

@@ -214,7 +214,7 @@ HWY_INLINE void weigh_in_steps(const Head<T>& head, Panel<T>& panel, KeyRange ti
 
 /// scores <- attn_weights of the tile's keys once row_max and row_sum are final: 2^(t - row_max) / row_sum, 0 where excluded.
 template <int kVectors, class T>
-HWY_NOINLINE void weigh_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch) {
+HWY_NOINLINE void weigh_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch) {
   constexpr Index kWidth = kVectors * kLanes<T>;
   const Tag<T> d;
   const KeyRange seen = look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);

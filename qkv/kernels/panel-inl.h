@@ -57,6 +57,9 @@ struct Visibility {
   }
 };
 
+/// Tiles of which a panel packs `keep` at once: one by one, each cache line of a row would be waited for alone.
+inline constexpr Index kKeepTiles = 8;
+
 /// The least and the largest of some document ids; none yet if least > largest.
 struct IdSpan {
   Index least = std::numeric_limits<Index>::max(), largest = std::numeric_limits<Index>::min();
@@ -97,6 +100,7 @@ struct Panel {
   Index key_begin[kMaxPanelWidth<T>], key_end[kMaxPanelWidth<T>];  ///< of each query: keys in its range
   Index position[kMaxPanelWidth<T>];                               ///< of each lane's query among the keys
   IdSpan documents;                                                ///< of the queries
+  KeyRange kept;                                                   ///< the keys of keep_words
 
   T* qt;            ///< [head_dim, width]: Q^T; in cosine scoring of length 1
   T* ot;            ///< [v_head_dim, width]
@@ -105,6 +109,9 @@ struct Panel {
   T* row_sum;       ///< [width]
   T* moment;        ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
   T* key_sum;       ///< [width]: row_sum without the sink, known once all keys are folded
+
+  MaskWord<T>*
+      keep_words;  ///< [kKeepTiles * kWordsPerTile, width]: `keep` as in Visibility::words, from key kept.begin on
 
   T* hidden;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
   T* exp_hidden;  ///< [hidden_dim, width]: e^(2a)

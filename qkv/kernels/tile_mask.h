@@ -19,6 +19,11 @@ struct KeyRange {
   bool contains(KeyRange other) const { return other.begin >= begin && other.end <= end; }
 };
 
+/// The keys of both.
+inline KeyRange intersect(KeyRange a, KeyRange b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
 /// The last n with bounds(n) <= i, not counting the end of the last sequence: whose i is. bounds(0) <= i.
 inline Index last_at_most(const TensorView<const Index, 1>& bounds, Index i) {
   Index low = 0, high = bounds.shape(0) - 1;

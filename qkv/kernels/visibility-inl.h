@@ -28,10 +28,26 @@ inline std::uint32_t bits_between(Index begin, Index end) {
   return begin < end ? below(end) & ~below(begin) : 0;
 }
 
-/// Bit j of words = flags[j * stride], for j < count.
-inline void pack_flags(const bool* HWY_RESTRICT flags, Index stride, Index count,
-                       std::uint32_t (&words)[kWordsPerTile]) {
-  std::fill_n(words, kWordsPerTile, 0u);
+/// The words of a tile as ranges alone would have it.
+template <class T>
+inline void start_words(const Panel<T>& panel, KeyRange tile, Visibility<T>& visibility) {
+  const bool is_seen_by_all = panel.range.all.contains(tile);
+  for (Index w = 0; w < kWordsPerTile; ++w) {
+    const Index first = tile.begin + w * kWordBits;
+    if (is_seen_by_all) {
+      std::fill_n(visibility.words[w], panel.num_queries, bits_between(0, tile.end - first));
+      continue;
+    }
+    for (Index i = 0; i < panel.num_queries; ++i)
+      visibility.words[w][i] = bits_between(panel.key_begin[i] - first, std::min(panel.key_end[i], tile.end) - first);
+  }
+}
+
+/// Bit j % 32 of words[j / 32 * word_stride] = flags[j * stride], for j < count; bits past the last are 0.
+template <class Word>
+inline void pack_flags(const bool* HWY_RESTRICT flags, Index stride, Index count, Word* HWY_RESTRICT words,
+                       Index word_stride) {
+  for (Index w = 0; w < ceil_div(count, kWordBits); ++w) words[w * word_stride] = 0;
   Index j = 0;
   const hn::CappedTag<std::uint8_t, kWordBits> d;
   constexpr Index kStep = hn::MaxLanes(hn::CappedTag<std::uint8_t, kWordBits>());
@@ -42,25 +58,37 @@ inline void pack_flags(const bool* HWY_RESTRICT flags, Index stride, Index count
       hn::StoreMaskBits(d, hn::Ne(hn::LoadU(d, bytes + j), hn::Zero(d)), packed);
       std::uint32_t bits = 0;
       std::memcpy(&bits, packed, kStep / 8);
-      words[j / kWordBits] |= bits << (j % kWordBits);
+      words[j / kWordBits * word_stride] |= bits << (j % kWordBits);
     }
   }
-  for (; j < count; ++j) words[j / kWordBits] |= static_cast<std::uint32_t>(flags[j * stride]) << (j % kWordBits);
+  for (; j < count; ++j) words[j / kWordBits * word_stride] |= static_cast<Word>(flags[j * stride]) << (j % kWordBits);
+}
+
+/// Packs what `keep` says of the keys from `begin` on, for several tiles.
+template <class T>
+inline HWY_NOINLINE void pack_keep(const Head<T>& head, Index begin, Panel<T>& panel) {
+  const auto& keep = *head.args.keep;
+  panel.kept = {begin, std::min(begin + kKeepTiles * kKeyTile, panel.range.any.end)};
+  const Index num_keys = panel.kept.end - begin;
+  const bool* row = &keep(head.b, head.h, panel.first_query, begin);
+  for (Index i = 0; i < panel.num_queries; ++i, row += keep.stride(2)) {
+    if (i == 0 || keep.stride(2) != 0) {
+      pack_flags(row, keep.stride(3), num_keys, panel.keep_words + i, panel.width);
+      continue;
+    }
+    for (Index w = 0; w < ceil_div(num_keys, kWordBits); ++w)
+      panel.keep_words[w * panel.width + i] = panel.keep_words[w * panel.width];
+  }
 }
 
 template <class T>
-inline HWY_NOINLINE void restrict_to_keep(const Head<T>& head, const Panel<T>& panel, KeyRange tile,
+inline HWY_NOINLINE void restrict_to_keep(const Head<T>& head, Panel<T>& panel, KeyRange tile,
                                           Visibility<T>& visibility) {
-  const auto& keep = *head.args.keep;
-  std::uint32_t words[kWordsPerTile];
-  for (Index i = 0; i < panel.num_queries; ++i) {
-    if (i == 0 || keep.stride(2) != 0) {
-      const bool* row = &keep(head.b, head.h, panel.first_query + i, tile.begin);
-      __builtin_prefetch(row + (tile.end - tile.begin) * keep.stride(3), 0, 2);  // where the next tile begins
-      pack_flags(row, keep.stride(3), tile.end - tile.begin, words);
-    }
-    for (Index w = 0; w < kWordsPerTile; ++w) visibility.words[w][i] &= words[w];
-  }
+  if (!panel.kept.contains(tile) || (tile.begin - panel.kept.begin) % kWordBits != 0)
+    pack_keep(head, tile.begin, panel);
+  const MaskWord<T>* words = panel.keep_words + (tile.begin - panel.kept.begin) / kWordBits * panel.width;
+  for (Index w = 0; w < ceil_div(tile.end - tile.begin, kWordBits); ++w, words += panel.width)
+    for (Index i = 0; i < panel.num_queries; ++i) visibility.words[w][i] &= words[i];
 }
 
 template <class T>
@@ -107,50 +135,84 @@ inline KeyRange narrow_tile(const Panel<T>& panel, KeyRange tile, Visibility<T>&
   return {tile.begin + first_word * kWordBits, tile.begin + end};
 }
 
-/// Visibility of a tile in which each query sees the keys of its range.
-template <class T>
-inline void look_at_ranges(const Panel<T>& panel, KeyRange tile, Visibility<T>& visibility) {
-  const Index num_keys = tile.end - tile.begin;
+/// Visibility of num_keys keys of which lane i sees those of range_of(i).
+template <class T, class RangeOf>
+HWY_INLINE void see_by_range(Index width, Index num_keys, const RangeOf& range_of, Visibility<T>& visibility) {
+  visibility.by_range = true;
   Index steps_end = 0;
-  for (Index v = 0; v < panel.width / kLanes<T>; ++v) {
+  for (Index v = 0; v < width / kLanes<T>; ++v) {
     KeyRange common{0, num_keys};
     for (Index i = v * kLanes<T>; i < (v + 1) * kLanes<T>; ++i) {
-      const Index lane = std::min(i, panel.num_queries - 1);
-      const Index begin = std::clamp<Index>(panel.key_begin[lane] - tile.begin, 0, num_keys);
-      const Index end = std::clamp<Index>(panel.key_end[lane] - tile.begin, 0, num_keys);
-      visibility.key_begin[i] = static_cast<T>(begin);
-      visibility.key_end[i] = static_cast<T>(end);
-      common = {std::max(common.begin, begin), std::min(common.end, end)};
-      steps_end = std::max(steps_end, end);
+      const KeyRange seen = range_of(i);
+      visibility.key_begin[i] = static_cast<T>(seen.begin);
+      visibility.key_end[i] = static_cast<T>(seen.end);
+      common = intersect(common, seen);
+      steps_end = std::max(steps_end, seen.end);
     }
     visibility.common[v] = common;
     if constexpr (kLanesAreMany<T>) visibility.steps.end[v] = steps_end;
   }
 }
 
-/// What of a tile the panel has to look at, and what it sees of that; empty if it sees nothing. `documents`: the ids among the tile's keys, or
-/// of more keys.
+/// Visibility of a tile in which each query sees the keys of its range.
 template <class T>
-inline HWY_NOINLINE KeyRange look_at_tile(const Head<T>& head, const Panel<T>& panel, KeyRange tile, IdSpan documents,
-                                          Visibility<T>& visibility) {
-  const bool mixed_documents = head.args.documents && !(documents.is_one() && documents == panel.documents);
-  if (mixed_documents && !documents.overlaps(panel.documents)) return {tile.begin, tile.begin};
-  visibility.all = panel.range.all.contains(tile);
-  visibility.by_range = !head.args.keep && !mixed_documents;
-  visibility.steps = Steps::all(tile.end - tile.begin);
-  if (visibility.by_range) {
-    if (!visibility.all) look_at_ranges(panel, tile, visibility);
-    return tile;
+inline void look_at_ranges(const Panel<T>& panel, KeyRange tile, Visibility<T>& visibility) {
+  const Index num_keys = tile.end - tile.begin;
+  see_by_range(
+      panel.width, num_keys,
+      [&](Index i) {
+        const Index lane = std::min(i, panel.num_queries - 1);
+        return KeyRange{std::clamp<Index>(panel.key_begin[lane] - tile.begin, 0, num_keys),
+                        std::clamp<Index>(panel.key_end[lane] - tile.begin, 0, num_keys)};
+      },
+      visibility);
+}
+
+/// From the words of a tile to ranges, if what each lane sees is consecutive, as it is in a mask of documents or of a triangle.
+template <class T>
+inline void find_ranges(Index width, Index num_keys, Visibility<T>& visibility) {
+  KeyRange seen[kMaxPanelWidth<T>];
+  for (Index i = 0; i < width; ++i) {
+    Index count = 0;
+    for (Index w = 0; w * kWordBits < num_keys; ++w) {
+      const auto word = static_cast<std::uint32_t>(visibility.words[w][i]);
+      if (word == 0) continue;
+      if (count == 0) seen[i].begin = w * kWordBits + std::countr_zero(word);
+      seen[i].end = w * kWordBits + std::bit_width(word);
+      count += std::popcount(word);
+    }
+    if (seen[i].end - seen[i].begin != count) return;
   }
-  for (Index i = 0; i < panel.num_queries; ++i) {
-    for (Index w = 0; w < kWordsPerTile; ++w)
-      visibility.words[w][i] = bits_between(panel.key_begin[i] - tile.begin - w * kWordBits,
-                                            std::min(panel.key_end[i], tile.end) - tile.begin - w * kWordBits);
-  }
+  see_by_range(
+      width, num_keys, [&](Index i) { return seen[i]; }, visibility);
+}
+
+/// look_at_tile() where ranges alone do not tell.
+template <class T>
+HWY_NOINLINE KeyRange look_at_words(const Head<T>& head, Panel<T>& panel, KeyRange tile, bool mixed_documents,
+                                    Visibility<T>& visibility) {
+  start_words(panel, tile, visibility);
   if (head.args.keep) restrict_to_keep(head, panel, tile, visibility);
   if (mixed_documents) restrict_to_documents(head, panel, tile, visibility);
   tile = narrow_tile(panel, tile, visibility);
+  const Index num_keys = tile.end - tile.begin;
+  visibility.steps = Steps::all(num_keys);
+  if (!visibility.all) find_ranges(panel.width, num_keys, visibility);
+  return tile;
+}
+
+/// What of a tile the panel has to look at, and what it sees of that; empty if it sees nothing. `documents`: the ids among the tile's keys, or
+/// of more keys.
+template <class T>
+inline HWY_NOINLINE KeyRange look_at_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile, IdSpan documents,
+                                          Visibility<T>& visibility) {
+  const bool mixed_documents = head.args.documents && !(documents.is_one() && documents == panel.documents);
+  if (mixed_documents && !documents.overlaps(panel.documents)) return {tile.begin, tile.begin};
+  visibility.by_range = !head.args.keep && !mixed_documents;
+  if (!visibility.by_range) return look_at_words(head, panel, tile, mixed_documents, visibility);
+  visibility.all = panel.range.all.contains(tile);
   visibility.steps = Steps::all(tile.end - tile.begin);
+  if (!visibility.all) look_at_ranges(panel, tile, visibility);
   return tile;
 }
 

@@ -29,10 +29,11 @@ class RowIndependence : public test::OnEveryTarget {
 };
 
 // Rows `first` .. of batch entry b of `whole` against all rows of `part`.
-void expect_same_rows(const AttentionResult& whole, Index b, Index first, const AttentionResult& part) {
+template <class T>
+void expect_same_rows(const BasicAttentionResult<T>& whole, Index b, Index first, const BasicAttentionResult<T>& part) {
   for (Index h = 0; h < part.out.shape(1); ++h)
     for (Index i = 0; i < part.out.shape(2); ++i) {
-      const std::size_t bytes = static_cast<std::size_t>(part.out.shape(3)) * sizeof(float);
+      const std::size_t bytes = static_cast<std::size_t>(part.out.shape(3)) * sizeof(T);
       ASSERT_EQ(0, std::memcmp(&whole.out(b, h, first + i, 0), &part.out(0, h, i, 0), bytes)) << h << ' ' << i;
       ASSERT_EQ(whole.lse(b, h, first + i), part.lse(0, h, i)) << h << ' ' << i;
       if (part.entropy.empty()) continue;
@@ -231,6 +232,57 @@ TEST_P(RowIndependence, WhatTheOtherRowsSeeByKeepDoesNotMatter) {
 TEST_P(RowIndependence, WhatTheOtherRowsSeeByDocumentsDoesNotMatter) {
   FirstRow<float>().expect_same_by_documents();
   FirstRow<double>().expect_same_by_documents();
+}
+
+// A structural mask, and the same said key by key.
+template <class T>
+class MaskSaidTwice {
+ public:
+  template <class Sees>
+  void expect_same(const Mask& mask, const Sees& sees) {
+    Tensor<bool, 4> keep({1, 1, kQueries, kKeys});
+    for (Index i = 0; i < kQueries; ++i)
+      for (Index j = 0; j < kKeys; ++j) keep(0, 0, i, j) = sees(i, j);
+    for (const bool want_entropy : {false, true}) {
+      const auto run = [&](const Mask& m) {
+        return attention(q_, k_, v_,
+                         BasicAttentionOptions<T>{.mask = m, .observe = {.lse = true, .entropy = want_entropy}});
+      };
+      expect_same_rows(run(mask), 0, 0, run({.keep = keep.view()}));
+    }
+  }
+
+  static constexpr Index kQueries = 203, kKeys = 1001, kStart = kKeys - kQueries;
+
+ private:
+  test::Random random_{8};
+  Tensor<T, 4> q_ = random_.tensor<4, T>({1, 2, kQueries, 24}), k_ = random_.tensor<4, T>({1, 2, kKeys, 24}),
+               v_ = random_.tensor<4, T>({1, 2, kKeys, 40});
+};
+
+template <class T>
+void expect_same_masks_by_bits() {
+  MaskSaidTwice<T> said_twice;
+  constexpr Index kStart = said_twice.kStart;
+  said_twice.expect_same({.causal = true}, [](Index i, Index j) { return j <= kStart + i; });
+  said_twice.expect_same({.window = Window{500, 9}},
+                         [](Index i, Index j) { return j >= kStart + i - 500 && j <= kStart + i + 9; });
+  const Tensor<Index, 1> lens({1}, 777);
+  said_twice.expect_same({.valid_lens = lens.view()}, [](Index, Index j) { return j < 777; });
+  // Documents of 40 queries and 150 keys: most panels have queries of two.
+  std::vector<Index> of_q, of_k;
+  for (Index i = 0; i < said_twice.kQueries; ++i) of_q.push_back(i / 40);
+  for (Index j = 0; j < said_twice.kKeys; ++j) of_k.push_back(j / 150);
+  const auto ids = [](const std::vector<Index>& row) {
+    return TensorView<const Index, 2>(row.data(), {1, std::ssize(row)});
+  };
+  said_twice.expect_same({.documents = Documents{.k = ids(of_k), .q = ids(of_q)}},
+                         [](Index i, Index j) { return i / 40 == j / 150; });
+}
+
+TEST_P(RowIndependence, AMaskMaySayByBitsWhatARuleSays) {
+  expect_same_masks_by_bits<float>();
+  expect_same_masks_by_bits<double>();
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, RowIndependence, testing::ValuesIn(kernels::supported_targets()),
