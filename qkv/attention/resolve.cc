@@ -286,6 +286,7 @@ kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const BasicAt
   return {.batch = q[0],
           .num_heads = q[1],
           .q_len = q[2],
+          .kv_len = k[2],
           .head_dim = q[3],
           .k_head_dim = k[3],
           .v_head_dim = v[3],

@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -24,6 +25,10 @@ namespace HWY_NAMESPACE {
 inline constexpr Index kPanelsPerTask = 8;
 /// Fewer panels per task as long as there are fewer tasks than this: enough for a few threads to share evenly.
 inline constexpr Index kEnoughTasks = 16;
+/// More heads per task where there are more tasks than this, so that those of the next head can be fetched meanwhile.
+inline constexpr Index kManyTasks = 64, kMostHeadsPerTask = 8;
+/// Tasks of so many multiplications or more, 3 us on AVX-512: to wake another thread takes as long.
+inline constexpr double kLeastWork = 100'000;
 /// Half of a 512 KiB L2, in elements: Q^T and O^T of all panels of a task stay below it.
 template <class T>
 inline constexpr Index kHalfL2 = Index{256} * 1024 / Index{sizeof(T)};
@@ -44,18 +49,30 @@ Index scratch_elements(const ForwardShape& shape) {
          hidden * (shape.k_head_dim + 2 * kKeyTile);
 }
 
+inline Index count_worthwhile_tasks(const ForwardShape& shape) {
+  constexpr double kTanh = 16;  // multiplications that take as long
+  double work = static_cast<double>(shape.head_dim + shape.v_head_dim) + kTanh * static_cast<double>(shape.hidden_dim);
+  for (const Index n : {shape.batch, shape.num_heads, shape.q_len, shape.kv_len}) work *= static_cast<double>(n);
+  return static_cast<Index>(std::clamp(work / kLeastWork, 1.0, 1e9));
+}
+
 template <class T>
 ForwardPlan plan(const ForwardShape& shape) {
   ForwardPlan plan;
   plan.num_panels = count_panels<T>(shape.q_len);
   const Index heads = shape.batch * shape.num_heads;
   if (heads == 0 || shape.q_len == 0) return plan;
+  const Index worthwhile_tasks = count_worthwhile_tasks(shape);
   const Index fitting = std::max<Index>(1, kHalfL2<T> / panel_elements<T>(shape));
-  const Index wanted_cuts = std::min(plan.num_panels, ceil_div(kEnoughTasks, heads));
+  const Index wanted_cuts = std::min(plan.num_panels, ceil_div(std::min(kEnoughTasks, worthwhile_tasks), heads));
   const Index most_panels = std::min({kPanelsPerTask, fitting, ceil_div(plan.num_panels, wanted_cuts)});
   plan.panels_per_task = ceil_div(plan.num_panels, ceil_div(plan.num_panels, most_panels));
   plan.tasks_per_head = ceil_div(plan.num_panels, plan.panels_per_task);
-  plan.num_tasks = heads * plan.tasks_per_head;
+  if (plan.tasks_per_head == 1) {
+    const Index many_tasks = std::max(kManyTasks, heads / kMostHeadsPerTask);
+    plan.heads_per_task = ceil_div(heads, std::min({heads, many_tasks, worthwhile_tasks}));
+  }
+  plan.num_tasks = ceil_div(heads, plan.heads_per_task) * plan.tasks_per_head;
   // Every worker's share begins on a cache line.
   plan.workspace_size =
       round_up(plan.panels_per_task * panel_elements<T>(shape) + scratch_elements<T>(shape), kLineElements<T>);
@@ -255,22 +272,36 @@ void finish_panel(const Head<T>& head, Panel<T>& panel, const AttentionOutput<T>
   if (out.attn_weights && head.args.kv_len() > 0) write_attn_weights(head, panel, scratch, *out.attn_weights);
 }
 
-// What panel p of num_panels fetches while it works on `tile`: its share of the keys and values that follow, up to `end`, and its bias for them. A head
-// whose keys and values fit in half of a 512 KiB L2 is there after the first panel. On Zen 3 fetching gave 5 to 9 % of a call at head_dim 128,
-// 1.5 % at 32 and nothing at 64, and cost 3 % at q_len 128 before it was left out there.
+// Whether a task fetches keys and values ahead: those of a long head, which do not stay in half of a 512 KiB L2 from panel to panel, and those of many short
+// heads that are together larger than an L2. Fetching gave 5 to 9 % of a call at head_dim 128 on Zen 3, and on AVX-512
+// 8 to 11 % of 32 x 12 heads of 64 and 128 tokens. Where keys and values stay it cost 3 to 14 %, of heads of 16 tokens, which are too short to wait for less, 8 %.
 template <class T>
-Prefetch<T> fetch_ahead(const Head<T>& head, const Panel<T>& panel, KeyRange tile, Index end, Index p,
-                        Index num_panels) {
+bool has_to_fetch(const AttentionArgs<T>& args, const ForwardPlan& plan) {
+  constexpr Index kSeveralL2 = Index{4} * 1024 * 1024 / Index{sizeof(T)}, kFewQueries = 32;
+  const Index per_head = args.kv_len() * (args.k_head_dim() + args.v_head_dim());
+  if (per_head > kHalfL2<T>) return true;
+  return plan.tasks_per_head == 1 && args.q_len() >= kFewQueries &&
+         args.batch() * args.k.shape(1) * per_head > kSeveralL2;
+}
+
+// What panel p of num_panels fetches while it works on `tile`: its bias for the tile that follows, and its share of that tile's keys and values; after
+// the last of `keys` of those of the next head, if there is one, and of its queries.
+template <class T>
+Prefetch<T> fetch_ahead(const Head<T>& head, const Head<T>* next_head, const Panel<T>& panel, KeyRange tile,
+                        KeyRange keys, Index p, Index num_panels, bool fetch_keys) {
   const auto& args = head.args;
   Prefetch<T> prefetch;
-  const KeyRange next{tile.end, std::min(tile.end + kKeyTile, end)};
-  if (next.empty()) return prefetch;
-  if (args.kv_len() * (args.k_head_dim() + args.v_head_dim()) > kHalfL2<T>) {
-    const Index num_keys = next.end - next.begin;
-    const Index share_begin = num_keys * p / num_panels, share_end = num_keys * (p + 1) / num_panels;
-    const Index first = next.begin + share_begin, count = share_end - share_begin;
-    prefetch.add(head.key(first), args.k.stride(2), count, args.k_head_dim());
-    prefetch.add(head.value(first), args.v.stride(2), count, args.v_head_dim());
+  const auto add_share = [&](const Head<T>& of, KeyRange rows) {
+    const Index count = rows.end - rows.begin, begin = count * p / num_panels, end = count * (p + 1) / num_panels;
+    prefetch.add(of.key(rows.begin + begin), args.k.stride(2), end - begin, args.k_head_dim());
+    prefetch.add(of.value(rows.begin + begin), args.v.stride(2), end - begin, args.v_head_dim());
+  };
+  const KeyRange next{tile.end, std::min(tile.end + kKeyTile, keys.end)};
+  if (fetch_keys && !next.empty()) add_share(head, next);
+  if (fetch_keys && next.empty() && next_head) {
+    if (next_head->key(0) != head.key(0))
+      add_share(*next_head, {keys.begin, std::min(keys.begin + kKeyTile, keys.end)});
+    prefetch.add(next_head->query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim());
   }
   const KeyRange seen = intersect(next, panel.range.any);
   if (args.attn_bias && args.attn_bias->stride(3) == 1 && !seen.empty()) {
@@ -281,17 +312,11 @@ Prefetch<T> fetch_ahead(const Head<T>& head, const Panel<T>& panel, KeyRange til
   return prefetch;
 }
 
+// The panels first_panel .. first_panel + num_panels - 1 of a head. `next_head`: the one that comes after it in the same task, or null.
 template <class T>
-void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const ForwardPlan& plan, Index task_index,
-          T* workspace) {
-  // Head by head, so that keys and values are still in L2, and in a head the longest task first: causal that of the last panels, which have the
-  // most keys; otherwise the last are what is left over.
-  const Index head_index = task_index / plan.tasks_per_head, turn = task_index % plan.tasks_per_head;
-  const Index cut = args.causal ? plan.tasks_per_head - 1 - turn : turn;
-  const Head<T> head{args, head_index / args.num_heads(), head_index % args.num_heads()};
-  const Index first_panel = cut * plan.panels_per_task;
-  const Index num_panels = std::min(plan.panels_per_task, plan.num_panels - first_panel);
-
+void attend(const Head<T>& head, const Head<T>* next_head, Index first_panel, Index num_panels,
+            const AttentionOutput<T>& out, bool fetch_keys, T* workspace) {
+  const auto& args = head.args;
   Carver<T> carver(workspace);
   TileScratch<T> scratch = carve_scratch(args, carver);
   Panel<T> panels[kPanelsPerTask];
@@ -308,7 +333,7 @@ void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const For
   for_each_tile(args, keys, [&](KeyRange shared_tile) {
     load_keys(head, shared_tile, scratch.keys);
     for (Index p = 0; p < num_panels; ++p) {
-      scratch.prefetch = fetch_ahead(head, panels[p], shared_tile, keys.end, p, num_panels);
+      scratch.prefetch = fetch_ahead(head, next_head, panels[p], shared_tile, keys, p, num_panels, fetch_keys);
       const KeyRange tile = intersect(shared_tile, panels[p].range.any);
       if (tile.empty()) continue;
       with_vectors<T>(panels[p].width,
@@ -317,6 +342,25 @@ void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const For
   });
   scratch.prefetch = {};
   for (Index p = 0; p < num_panels; ++p) finish_panel(head, panels[p], out, scratch);
+}
+
+template <class T>
+void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const ForwardPlan& plan, Index task_index,
+          T* workspace) {
+  // Head by head, so that keys and values are still in L2, and in a head the longest task first: causal that of the last panels, which have the
+  // most keys; otherwise the last are what is left over.
+  const Index turn = task_index % plan.tasks_per_head;
+  const Index cut = args.causal ? plan.tasks_per_head - 1 - turn : turn;
+  const Index first_panel = cut * plan.panels_per_task;
+  const Index num_panels = std::min(plan.panels_per_task, plan.num_panels - first_panel);
+  const bool fetch_keys = has_to_fetch(args, plan);
+  const Index first_head = task_index / plan.tasks_per_head * plan.heads_per_task;
+  const Index end = std::min(first_head + plan.heads_per_task, args.batch() * args.num_heads());
+  const auto head_at = [&](Index n) { return Head<T>{args, n / args.num_heads(), n % args.num_heads()}; };
+  for (Index n = first_head; n < end; ++n) {
+    const Head<T> next = head_at(n + 1);
+    attend(head_at(n), n + 1 < end ? &next : nullptr, first_panel, num_panels, out, fetch_keys, workspace);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -181,9 +181,20 @@ TEST(Plan, SaysWhatWillRun) {
   EXPECT_EQ(result.kernel, "fused");
   EXPECT_FALSE(result.target.empty());
   EXPECT_FALSE(result.reason.empty());
-  EXPECT_GE(result.num_tasks, 12);
+  EXPECT_EQ(result.num_tasks, 1);  // not worth waking a thread for
   EXPECT_GT(result.workspace_bytes, 0);
   EXPECT_EQ(plan({0, 6, 5, 8}, {0, 3, 7, 8}, {0, 3, 7, 4}).num_tasks, 0);
+}
+
+TEST(Plan, HasTasksForManyThreadsWhereThereIsEnoughToDo) {
+  const auto num_tasks = [](Index heads, Index len) {
+    const Shape<4> shape{1, heads, len, 64};
+    return plan(shape, shape, shape).num_tasks;
+  };
+  EXPECT_GE(num_tasks(1, 4096), 12);
+  EXPECT_GE(num_tasks(8, 1024), 16);
+  EXPECT_GE(num_tasks(400, 16), 50);
+  EXPECT_LT(num_tasks(400, 16), 100);
 }
 
 // Scratch grows with the width of a head, not with the lengths.

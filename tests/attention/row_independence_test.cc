@@ -49,6 +49,17 @@ TEST_P(RowIndependence, TheRestOfTheBatchDoesNotMatter) {
   }
 }
 
+// More short heads than tasks, with keys and values larger than a cache.
+TEST_P(RowIndependence, ManyHeadsOfATaskAreAsIfAlone) {
+  const auto q = random_.tensor<4>({40, 10, 40, 32}), k = random_.tensor<4>({40, 5, 50, 32}),
+             v = random_.tensor<4>({40, 5, 50, 80});
+  const auto whole = attention(q, k, v, options_);
+  for (Index b = 0; b < 40; b += 13) {
+    const auto entry = [&](const Tensor<float, 4>& t) { return t.view().slice(0, b, b + 1); };
+    expect_same_rows(whole, b, 0, attention(entry(q), entry(k), entry(v), options_));
+  }
+}
+
 TEST_P(RowIndependence, ARowOfNaNOrOfOverflowLeavesItsNeighboursAlone) {
   const auto clean = attention(q_, k_, v_, options_);
   q_(0, 0, 5, 3) = std::numeric_limits<float>::quiet_NaN();
