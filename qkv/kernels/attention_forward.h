@@ -20,7 +20,7 @@ struct ForwardPlan {
   Index num_panels = 0;       ///< of one (batch, head)
   Index panels_per_task = 0;  ///< panels that share each tile of keys and values while it is in cache
   Index tasks_per_head = 0;
-  Index heads_per_task = 1;   ///< more than one where tasks_per_head is 1 and heads are many
+  Index heads_per_task = 1;  ///< more than one where tasks_per_head is 1 and heads are many
   Index num_tasks = 0;
   Index workspace_size = 0;  ///< scratch of one worker, in elements
 };
