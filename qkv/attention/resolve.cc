@@ -285,6 +285,7 @@ kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const BasicAt
   const auto* additive = std::get_if<BasicAdditiveScoring<T>>(&options.scoring);
   return {.batch = q[0],
           .num_heads = q[1],
+          .num_kv_heads = k[1],
           .q_len = q[2],
           .kv_len = k[2],
           .head_dim = q[3],

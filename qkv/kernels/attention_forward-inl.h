@@ -1,4 +1,4 @@
-// One task of the fused forward kernel: some panels of queries of one head against all keys that they see.
+// One task of the fused forward kernel: some panels of queries of a head, or all of some short heads, against all keys that they see.
 
 #if defined(QKV_KERNELS_ATTENTION_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_ATTENTION_FORWARD_INL_H_
@@ -25,10 +25,11 @@ namespace HWY_NAMESPACE {
 inline constexpr Index kPanelsPerTask = 8;
 /// Fewer panels per task as long as there are fewer tasks than this: enough for a few threads to share evenly.
 inline constexpr Index kEnoughTasks = 16;
-/// More heads per task where there are more tasks than this, so that those of the next head can be fetched meanwhile.
-inline constexpr Index kManyTasks = 64, kMostHeadsPerTask = 8;
-/// Tasks of so many multiplications or more, 3 us on AVX-512: to wake another thread takes as long.
-inline constexpr double kLeastWork = 100'000;
+/// Short heads that are fetched ahead are grouped, up to eight to a task, as long as this many tasks remain; of eight heads one is not fetched ahead.
+inline constexpr Index kManyTasks = 64, kMostFetchedHeads = 8;
+/// Tasks are not made smaller than this for the sake of more threads: multiplications, 3 us on AVX-512 and on AVX2, and to wake a thread takes as long.
+template <class T>
+inline constexpr double kLeastWork = 6000 * static_cast<double>(kLanes<T>);
 /// Half of a 512 KiB L2, in elements: Q^T and O^T of all panels of a task stay below it.
 template <class T>
 inline constexpr Index kHalfL2 = Index{256} * 1024 / Index{sizeof(T)};
@@ -49,11 +50,13 @@ Index scratch_elements(const ForwardShape& shape) {
          hidden * (shape.k_head_dim + 2 * kKeyTile);
 }
 
-inline Index count_worthwhile_tasks(const ForwardShape& shape) {
-  constexpr double kTanh = 16;  // multiplications that take as long
-  double work = static_cast<double>(shape.head_dim + shape.v_head_dim) + kTanh * static_cast<double>(shape.hidden_dim);
+template <class T>
+Index count_worthwhile_tasks(const ForwardShape& shape) {
+  constexpr double kMultiplicationsPerTanh = 16;
+  double work = static_cast<double>(shape.head_dim + shape.v_head_dim) +
+                kMultiplicationsPerTanh * static_cast<double>(shape.hidden_dim);
   for (const Index n : {shape.batch, shape.num_heads, shape.q_len, shape.kv_len}) work *= static_cast<double>(n);
-  return static_cast<Index>(std::clamp(work / kLeastWork, 1.0, 1e9));
+  return static_cast<Index>(std::clamp(work / kLeastWork<T>, 1.0, 1e9));
 }
 
 template <class T>
@@ -62,16 +65,24 @@ ForwardPlan plan(const ForwardShape& shape) {
   plan.num_panels = count_panels<T>(shape.q_len);
   const Index heads = shape.batch * shape.num_heads;
   if (heads == 0 || shape.q_len == 0) return plan;
-  const Index worthwhile_tasks = count_worthwhile_tasks(shape);
+  const Index worthwhile_tasks = count_worthwhile_tasks<T>(shape);
   const Index fitting = std::max<Index>(1, kHalfL2<T> / panel_elements<T>(shape));
   const Index wanted_cuts = std::min(plan.num_panels, ceil_div(std::min(kEnoughTasks, worthwhile_tasks), heads));
   const Index most_panels = std::min({kPanelsPerTask, fitting, ceil_div(plan.num_panels, wanted_cuts)});
   plan.panels_per_task = ceil_div(plan.num_panels, ceil_div(plan.num_panels, most_panels));
   plan.tasks_per_head = ceil_div(plan.num_panels, plan.panels_per_task);
-  if (plan.tasks_per_head == 1) {
-    const Index many_tasks = std::max(kManyTasks, heads / kMostHeadsPerTask);
-    plan.heads_per_task = ceil_div(heads, std::min({heads, many_tasks, worthwhile_tasks}));
-  }
+
+  // Keys and values are fetched ahead if those of a head do not stay in half of an L2 from panel to panel: 5 to 9 % of a call at head_dim 128 on Zen 3,
+  // 1.5 % at 32, nothing at 64. And if heads are short but do not stay in an L2 from call to call: 3 to 20 % of 32 x 12 heads of 64 and 128 tokens on
+  // AVX-512. Where they are in cache it cost 3 to 14 %, and with 16 queries, which have too little to do meanwhile, 8 %.
+  constexpr Index kLargestL2 = Index{4} * 1024 * 1024 / Index{sizeof(T)}, kFewQueries = 32;
+  const Index head_elements = shape.kv_len * (shape.k_head_dim + shape.v_head_dim);
+  const bool has_many_short_heads = plan.tasks_per_head == 1 && shape.q_len >= kFewQueries &&
+                                    head_elements <= kHalfL2<T> &&
+                                    shape.batch * shape.num_kv_heads * head_elements > kLargestL2;
+  plan.fetches_ahead = head_elements > kHalfL2<T> || has_many_short_heads;
+  if (has_many_short_heads) plan.heads_per_task = std::clamp<Index>(heads / kManyTasks, 1, kMostFetchedHeads);
+  if (plan.tasks_per_head == 1) plan.heads_per_task = std::max(plan.heads_per_task, ceil_div(heads, worthwhile_tasks));
   plan.num_tasks = ceil_div(heads, plan.heads_per_task) * plan.tasks_per_head;
   // Every worker's share begins on a cache line.
   plan.workspace_size =
@@ -272,23 +283,12 @@ void finish_panel(const Head<T>& head, Panel<T>& panel, const AttentionOutput<T>
   if (out.attn_weights && head.args.kv_len() > 0) write_attn_weights(head, panel, scratch, *out.attn_weights);
 }
 
-// Whether a task fetches keys and values ahead: those of a long head, which do not stay in half of a 512 KiB L2 from panel to panel, and those of many short
-// heads that are together larger than an L2. Fetching gave 5 to 9 % of a call at head_dim 128 on Zen 3, and on AVX-512
-// 8 to 11 % of 32 x 12 heads of 64 and 128 tokens. Where keys and values stay it cost 3 to 14 %, of heads of 16 tokens, which are too short to wait for less, 8 %.
-template <class T>
-bool has_to_fetch(const AttentionArgs<T>& args, const ForwardPlan& plan) {
-  constexpr Index kSeveralL2 = Index{4} * 1024 * 1024 / Index{sizeof(T)}, kFewQueries = 32;
-  const Index per_head = args.kv_len() * (args.k_head_dim() + args.v_head_dim());
-  if (per_head > kHalfL2<T>) return true;
-  return plan.tasks_per_head == 1 && args.q_len() >= kFewQueries &&
-         args.batch() * args.k.shape(1) * per_head > kSeveralL2;
-}
-
 // What panel p of num_panels fetches while it works on `tile`: its bias for the tile that follows, and its share of that tile's keys and values; after
-// the last of `keys` of those of the next head, if there is one, and of its queries.
+// the last of `keys` of those of the next head, if there is one, and of its queries. A guess, not a read: the next head may see other keys, and a panel that
+// does not see this tile leaves its share.
 template <class T>
 Prefetch<T> fetch_ahead(const Head<T>& head, const Head<T>* next_head, const Panel<T>& panel, KeyRange tile,
-                        KeyRange keys, Index p, Index num_panels, bool fetch_keys) {
+                        KeyRange keys, Index p, Index num_panels, bool fetches_ahead) {
   const auto& args = head.args;
   Prefetch<T> prefetch;
   const auto add_share = [&](const Head<T>& of, KeyRange rows) {
@@ -297,9 +297,9 @@ Prefetch<T> fetch_ahead(const Head<T>& head, const Head<T>* next_head, const Pan
     prefetch.add(of.value(rows.begin + begin), args.v.stride(2), end - begin, args.v_head_dim());
   };
   const KeyRange next{tile.end, std::min(tile.end + kKeyTile, keys.end)};
-  if (fetch_keys && !next.empty()) add_share(head, next);
-  if (fetch_keys && next.empty() && next_head) {
-    if (next_head->key(0) != head.key(0))
+  if (fetches_ahead && !next.empty()) add_share(head, next);
+  if (fetches_ahead && next.empty() && next_head) {
+    if (next_head->key(0) != head.key(0))  // heads of a group share them
       add_share(*next_head, {keys.begin, std::min(keys.begin + kKeyTile, keys.end)});
     prefetch.add(next_head->query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim());
   }
@@ -312,13 +312,11 @@ Prefetch<T> fetch_ahead(const Head<T>& head, const Head<T>* next_head, const Pan
   return prefetch;
 }
 
-// The panels first_panel .. first_panel + num_panels - 1 of a head. `next_head`: the one that comes after it in the same task, or null.
+// The panels first_panel .. first_panel + num_panels - 1 of a head. `next_head`: what comes after it in the same task, or null.
 template <class T>
 void attend(const Head<T>& head, const Head<T>* next_head, Index first_panel, Index num_panels,
-            const AttentionOutput<T>& out, bool fetch_keys, T* workspace) {
+            const AttentionOutput<T>& out, bool fetches_ahead, TileScratch<T>& scratch, Carver<T> carver) {
   const auto& args = head.args;
-  Carver<T> carver(workspace);
-  TileScratch<T> scratch = carve_scratch(args, carver);
   Panel<T> panels[kPanelsPerTask];
   KeyRange keys;
   for (Index p = 0; p < num_panels; ++p) {
@@ -329,11 +327,10 @@ void attend(const Head<T>& head, const Head<T>* next_head, Index first_panel, In
   }
 
   const Folding folding{.want_entropy = out.entropy.has_value()};
-  load_key_weights(args, scratch.keys);
   for_each_tile(args, keys, [&](KeyRange shared_tile) {
     load_keys(head, shared_tile, scratch.keys);
     for (Index p = 0; p < num_panels; ++p) {
-      scratch.prefetch = fetch_ahead(head, next_head, panels[p], shared_tile, keys, p, num_panels, fetch_keys);
+      scratch.prefetch = fetch_ahead(head, next_head, panels[p], shared_tile, keys, p, num_panels, fetches_ahead);
       const KeyRange tile = intersect(shared_tile, panels[p].range.any);
       if (tile.empty()) continue;
       with_vectors<T>(panels[p].width,
@@ -353,14 +350,18 @@ void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const For
   const Index cut = args.causal ? plan.tasks_per_head - 1 - turn : turn;
   const Index first_panel = cut * plan.panels_per_task;
   const Index num_panels = std::min(plan.panels_per_task, plan.num_panels - first_panel);
-  const bool fetch_keys = has_to_fetch(args, plan);
   const Index first_head = task_index / plan.tasks_per_head * plan.heads_per_task;
-  const Index end = std::min(first_head + plan.heads_per_task, args.batch() * args.num_heads());
+  const Index last_head = std::min(first_head + plan.heads_per_task, args.batch() * args.num_heads()) - 1;
   const auto head_at = [&](Index n) { return Head<T>{args, n / args.num_heads(), n % args.num_heads()}; };
-  for (Index n = first_head; n < end; ++n) {
+
+  Carver<T> carver(workspace);
+  TileScratch<T> scratch = carve_scratch(args, carver);
+  load_key_weights(args, scratch.keys);
+  for (Index n = first_head; n < last_head; ++n) {
     const Head<T> next = head_at(n + 1);
-    attend(head_at(n), n + 1 < end ? &next : nullptr, first_panel, num_panels, out, fetch_keys, workspace);
+    attend(head_at(n), &next, first_panel, num_panels, out, plan.fetches_ahead, scratch, carver);
   }
+  attend<T>(head_at(last_head), nullptr, first_panel, num_panels, out, plan.fetches_ahead, scratch, carver);
 }
 
 }  // namespace HWY_NAMESPACE

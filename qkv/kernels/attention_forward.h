@@ -9,7 +9,7 @@ namespace qkv::kernels {
 
 /// What the plan of a call depends on.
 struct ForwardShape {
-  Index batch, num_heads, q_len, kv_len, head_dim, k_head_dim, v_head_dim;
+  Index batch, num_heads, num_kv_heads, q_len, kv_len, head_dim, k_head_dim, v_head_dim;
   Index hidden_dim = 0;   ///< of additive scoring, else 0
   bool has_keep = false;  ///< whether there is a mask `keep`
 };
@@ -20,9 +20,11 @@ struct ForwardPlan {
   Index num_panels = 0;       ///< of one (batch, head)
   Index panels_per_task = 0;  ///< panels that share each tile of keys and values while it is in cache
   Index tasks_per_head = 0;
-  Index heads_per_task = 1;  ///< more than one where tasks_per_head is 1 and heads are many
+  Index heads_per_task =
+      1;  ///< more than 1 only where tasks_per_head is 1: short heads, or few and next to nothing to do
   Index num_tasks = 0;
-  Index workspace_size = 0;  ///< scratch of one worker, in elements
+  bool fetches_ahead = false;  ///< whether tasks fetch keys and values before they need them
+  Index workspace_size = 0;    ///< scratch of one worker, in elements
 };
 
 /// T: float or double.

@@ -57,7 +57,7 @@ struct Visibility {
   }
 };
 
-/// Tiles of which a panel packs `keep` at once: one by one, each cache line of a row would be waited for alone.
+/// Tiles of which a panel packs `keep` at once: one by one, the few cache lines of each row would be waited for alone. 16 gave nothing more.
 inline constexpr Index kKeepTiles = 8;
 
 /// The least and the largest of some document ids; none yet if least > largest.
@@ -110,8 +110,8 @@ struct Panel {
   T* moment;        ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
   T* key_sum;       ///< [width]: row_sum without the sink, known once all keys are folded
 
-  MaskWord<T>*
-      keep_words;  ///< [kKeepTiles * kWordsPerTile, width]: `keep` as in Visibility::words, from key kept.begin on
+  /// [kKeepTiles * kWordsPerTile, width]: `keep` as in Visibility::words, from key kept.begin on.
+  MaskWord<T>* keep_words;
 
   T* hidden;      ///< [hidden_dim, width]: a = w_q q, additive scoring only
   T* exp_hidden;  ///< [hidden_dim, width]: e^(2a)

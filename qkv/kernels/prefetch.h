@@ -8,7 +8,8 @@ namespace qkv::kernels {
 template <class T>
 class Prefetch {
  public:
-  /// Room for one more: keys, values, bias. Rows that begin within a line may have one line more than is fetched.
+  /// Adds rows, at most three times: keys, values, and the bias or the next head's queries. Rows that begin within a line may have one line more than
+  /// is fetched.
   void add(const T* first_row, Index stride, Index num_rows, Index row_elements) {
     if (num_rows <= 0 || row_elements <= 0) return;
     const Index num_lines = ceil_div(row_elements, kLineElements);

@@ -64,28 +64,28 @@ inline void pack_flags(const bool* HWY_RESTRICT flags, Index stride, Index count
   for (; j < count; ++j) words[j / kWordBits * word_stride] |= static_cast<Word>(flags[j * stride]) << (j % kWordBits);
 }
 
-/// Packs what `keep` says of the keys from `begin` on, for several tiles.
+/// Packs what `keep` says of the keys from where `tile` begins: of several tiles where the next ones follow on it in whole words.
 template <class T>
-inline HWY_NOINLINE void pack_keep(const Head<T>& head, Index begin, Panel<T>& panel) {
+inline HWY_NOINLINE void pack_keep(const Head<T>& head, KeyRange tile, Panel<T>& panel) {
   const auto& keep = *head.args.keep;
-  panel.kept = {begin, std::min(begin + kKeepTiles * kKeyTile, panel.range.any.end)};
-  const Index num_keys = panel.kept.end - begin;
-  const bool* row = &keep(head.b, head.h, panel.first_query, begin);
-  for (Index i = 0; i < panel.num_queries; ++i, row += keep.stride(2)) {
-    if (i == 0 || keep.stride(2) != 0) {
-      pack_flags(row, keep.stride(3), num_keys, panel.keep_words + i, panel.width);
-      continue;
-    }
-    for (Index w = 0; w < ceil_div(num_keys, kWordBits); ++w)
-      panel.keep_words[w * panel.width + i] = panel.keep_words[w * panel.width];
-  }
+  const bool is_followed = tile.end - tile.begin == kKeyTile && !head.args.sequences;
+  const Index num_keys =
+      is_followed ? std::min(kKeepTiles * kKeyTile, panel.range.any.end - tile.begin) : tile.end - tile.begin;
+  panel.kept = {tile.begin, tile.begin + num_keys};
+  const bool are_rows_alike = keep.stride(2) == 0;
+  for (Index i = 0; i < (are_rows_alike ? 1 : panel.num_queries); ++i)
+    pack_flags(&keep(head.b, head.h, panel.first_query + i, tile.begin), keep.stride(3), num_keys, panel.keep_words + i,
+               panel.width);
+  if (!are_rows_alike) return;
+  for (Index w = 0; w < ceil_div(num_keys, kWordBits); ++w)
+    std::fill_n(panel.keep_words + w * panel.width, panel.num_queries, panel.keep_words[w * panel.width]);
 }
 
 template <class T>
 inline HWY_NOINLINE void restrict_to_keep(const Head<T>& head, Panel<T>& panel, KeyRange tile,
                                           Visibility<T>& visibility) {
-  if (!panel.kept.contains(tile) || (tile.begin - panel.kept.begin) % kWordBits != 0)
-    pack_keep(head, tile.begin, panel);
+  // A tile that begins inside of a word is packed anew.
+  if (!panel.kept.contains(tile) || (tile.begin - panel.kept.begin) % kWordBits != 0) pack_keep(head, tile, panel);
   const MaskWord<T>* words = panel.keep_words + (tile.begin - panel.kept.begin) / kWordBits * panel.width;
   for (Index w = 0; w < ceil_div(tile.end - tile.begin, kWordBits); ++w, words += panel.width)
     for (Index i = 0; i < panel.num_queries; ++i) visibility.words[w][i] &= words[i];
@@ -187,10 +187,10 @@ inline void find_ranges(Index width, Index num_keys, Visibility<T>& visibility) 
       width, num_keys, [&](Index i) { return seen[i]; }, visibility);
 }
 
-/// look_at_tile() where ranges alone do not tell.
+/// look_at_tile() where `keep` or documents have a say.
 template <class T>
-HWY_NOINLINE KeyRange look_at_words(const Head<T>& head, Panel<T>& panel, KeyRange tile, bool mixed_documents,
-                                    Visibility<T>& visibility) {
+inline HWY_NOINLINE KeyRange look_at_words(const Head<T>& head, Panel<T>& panel, KeyRange tile, bool mixed_documents,
+                                           Visibility<T>& visibility) {
   start_words(panel, tile, visibility);
   if (head.args.keep) restrict_to_keep(head, panel, tile, visibility);
   if (mixed_documents) restrict_to_documents(head, panel, tile, visibility);

@@ -187,14 +187,15 @@ TEST(Plan, SaysWhatWillRun) {
 }
 
 TEST(Plan, HasTasksForManyThreadsWhereThereIsEnoughToDo) {
-  const auto num_tasks = [](Index heads, Index len) {
-    const Shape<4> shape{1, heads, len, 64};
-    return plan(shape, shape, shape).num_tasks;
+  const auto num_tasks = [](Index heads, Index q_len, Index kv_len) {
+    return plan({1, heads, q_len, 64}, {1, heads, kv_len, 64}, {1, heads, kv_len, 64}).num_tasks;
   };
-  EXPECT_GE(num_tasks(1, 4096), 12);
-  EXPECT_GE(num_tasks(8, 1024), 16);
-  EXPECT_GE(num_tasks(400, 16), 50);
-  EXPECT_LT(num_tasks(400, 16), 100);
+  EXPECT_GE(num_tasks(1, 4096, 4096), 12);
+  EXPECT_GE(num_tasks(8, 1024, 1024), 16);
+  EXPECT_GE(num_tasks(500, 64, 64), 64);
+  EXPECT_GE(num_tasks(5000, 64, 64), 600);  // short heads are grouped, but to no more than eight
+  EXPECT_LT(num_tasks(5000, 64, 64), 700);
+  EXPECT_EQ(num_tasks(5000, 1, 8192), 5000);  // long ones are not
 }
 
 // Scratch grows with the width of a head, not with the lengths.

@@ -36,8 +36,11 @@ void expect_same_rows(const BasicAttentionResult<T>& whole, Index b, Index first
       const std::size_t bytes = static_cast<std::size_t>(part.out.shape(3)) * sizeof(T);
       ASSERT_EQ(0, std::memcmp(&whole.out(b, h, first + i, 0), &part.out(0, h, i, 0), bytes)) << h << ' ' << i;
       ASSERT_EQ(whole.lse(b, h, first + i), part.lse(0, h, i)) << h << ' ' << i;
-      if (part.entropy.empty()) continue;
-      ASSERT_EQ(whole.entropy(b, h, first + i), part.entropy(0, h, i)) << h << ' ' << i;
+      if (!part.entropy.empty()) {
+        ASSERT_EQ(whole.entropy(b, h, first + i), part.entropy(0, h, i)) << h << ' ' << i;
+      }
+      for (Index j = 0; !part.attn_weights.empty() && j < part.attn_weights.shape(3); ++j)
+        ASSERT_EQ(whole.attn_weights(b, h, first + i, j), part.attn_weights(0, h, i, j)) << h << ' ' << i << ' ' << j;
     }
 }
 
@@ -245,25 +248,34 @@ TEST_P(RowIndependence, WhatTheOtherRowsSeeByDocumentsDoesNotMatter) {
   FirstRow<double>().expect_same_by_documents();
 }
 
-// A structural mask, and the same said key by key.
+// A structural mask, and the same said key by key, over more keys than a panel packs at once. A value is NaN: some panels are folded twice.
 template <class T>
 class MaskSaidTwice {
  public:
-  template <class Sees>
-  void expect_same(const Mask& mask, const Sees& sees) {
-    Tensor<bool, 4> keep({1, 1, kQueries, kKeys});
-    for (Index i = 0; i < kQueries; ++i)
-      for (Index j = 0; j < kKeys; ++j) keep(0, 0, i, j) = sees(i, j);
-    for (const bool want_entropy : {false, true}) {
-      const auto run = [&](const Mask& m) {
-        return attention(q_, k_, v_,
-                         BasicAttentionOptions<T>{.mask = m, .observe = {.lse = true, .entropy = want_entropy}});
-      };
-      expect_same_rows(run(mask), 0, 0, run({.keep = keep.view()}));
-    }
+  static constexpr Index kQueries = 203, kKeys = 1001, kStart = kKeys - kQueries;
+
+  MaskSaidTwice() {
+    for (Index h = 0; h < 2; ++h) v_(0, h, 950, 3) = std::numeric_limits<T>::quiet_NaN();
   }
 
-  static constexpr Index kQueries = 203, kKeys = 1001, kStart = kKeys - kQueries;
+  // Bits by query and key, by key and query, and for all queries alike if they are.
+  template <class Sees>
+  void expect_same(const Mask& mask, const Sees& sees, bool queries_are_alike = false) {
+    Tensor<bool, 4> keep({1, 1, kQueries, kKeys}), transposed({1, 1, kKeys, kQueries}), row({1, 1, 1, kKeys});
+    for (Index j = 0; j < kKeys; ++j) {
+      for (Index i = 0; i < kQueries; ++i) keep(0, 0, i, j) = transposed(0, 0, j, i) = sees(i, j);
+      row(0, 0, 0, j) = sees(0, j);
+    }
+    for (const Observe& observe : {Observe{.lse = true}, {.lse = true, .entropy = true, .attn_weights = true}}) {
+      const auto run = [&](const Mask& m) {
+        return attention(q_, k_, v_, BasicAttentionOptions<T>{.mask = m, .observe = observe, .reproducible = true});
+      };
+      const auto by_rule = run(mask);
+      expect_same_rows(by_rule, 0, 0, run({.keep = keep.view()}));
+      expect_same_rows(by_rule, 0, 0, run({.keep = transposed.view().swap_axes(2, 3)}));
+      if (queries_are_alike) expect_same_rows(by_rule, 0, 0, run({.keep = row.view()}));
+    }
+  }
 
  private:
   test::Random random_{8};
@@ -279,7 +291,8 @@ void expect_same_masks_by_bits() {
   said_twice.expect_same({.window = Window{500, 9}},
                          [](Index i, Index j) { return j >= kStart + i - 500 && j <= kStart + i + 9; });
   const Tensor<Index, 1> lens({1}, 777);
-  said_twice.expect_same({.valid_lens = lens.view()}, [](Index, Index j) { return j < 777; });
+  said_twice.expect_same(
+      {.valid_lens = lens.view()}, [](Index, Index j) { return j < 777; }, true);
   // Documents of 40 queries and 150 keys: most panels have queries of two.
   std::vector<Index> of_q, of_k;
   for (Index i = 0; i < said_twice.kQueries; ++i) of_q.push_back(i / 40);
