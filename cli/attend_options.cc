@@ -143,7 +143,8 @@ void check_usage(const AttendOptions& options) {
     fail_usage("--softcap: expected a finite number > 0");
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout <= 1))
     fail_usage("--dropout: expected a probability, 0 to 1");
-  parse_seed(options.seed);
+  if (options.seed) parse_seed(*options.seed);
+  if (options.seed && !options.dropout) fail_usage("--seed needs --dropout");
   if (options.window) parse_window(*options.window);
   if (options.documents_q && !options.documents) fail_usage("--documents-q needs --documents");
   if (options.cu_seqlens_q.has_value() != options.cu_seqlens_k.has_value())
@@ -201,7 +202,7 @@ BasicAttentionOptions<T> attention_options(const AttendOptions& options, const B
     result.mask.cu_seqlens_k = numbers_view("--cu-seqlens-k", *borrowed.cu_seqlens_k, "[num_sequences + 1]");
   if (borrowed.alibi) result.alibi_slopes = weights_view<1>("--alibi", *borrowed.alibi, "[num_heads]");
   if (borrowed.sinks) result.sinks = weights_view<1>("--sinks", *borrowed.sinks, "[num_heads]");
-  if (options.dropout) result.dropout = Dropout{.p = *options.dropout, .seed = parse_seed(options.seed)};
+  if (options.dropout) result.dropout = Dropout{.p = *options.dropout, .seed = parse_seed(options.seed.value_or("0"))};
   result.reproducible = options.reproducible;
   // The summary, printed where there is no --out, says something of both.
   result.observe.lse = options.lse || !options.out;

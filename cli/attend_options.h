@@ -21,7 +21,7 @@ struct AttendOptions {
   std::optional<std::string> documents, documents_q, cu_seqlens_q, cu_seqlens_k;
   bool causal = false;
   std::optional<double> dropout;
-  std::string seed = "0";
+  std::optional<std::string> seed;
   bool reproducible = false;
   std::string dtype = "f32";
   RunOptions run;

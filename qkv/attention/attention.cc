@@ -1,7 +1,5 @@
 #include "qkv/attention/attention.h"
 
-#include <algorithm>
-
 #include "qkv/attention/resolve.h"
 #include "qkv/kernels/attention_forward.h"
 
@@ -14,9 +12,8 @@ void run(const BasicAttentionOutput<T>& output, View4<T> q, View4<T> k, View4<T>
          const BasicAttentionOptions<T>& options, Workspace& workspace) {
   const auto args = resolve(q, k, v, options);
   const auto forward = kernels::plan_attention_forward<T>(forward_shape({q.shape(), k.shape(), v.shape()}, options));
-  Executor& executor = options.executor ? *options.executor : default_executor();
-  const Index num_workers = std::min(executor.num_workers(), forward.num_tasks);
-  T* const scratch = workspace.reserve<T>(forward.workspace_size * num_workers);
+  Executor& executor = choose_executor(options.executor, forward.num_tasks);
+  T* const scratch = workspace.reserve<T>(forward.workspace_size * executor.num_workers());
   executor.run(forward.num_tasks, [&](Index task, Index worker) {
     kernels::attention_forward_task(args, output, forward, task, scratch + worker * forward.workspace_size);
   });

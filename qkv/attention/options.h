@@ -105,7 +105,8 @@ struct Observe {
   bool attn_weights = false;  ///< softmax rows, [batch, num_heads, q_len, kv_len]: the only quadratic one
 };
 
-/// Everything about a call that is not q, k and v, whose elements are of type T. Filled with designated initialisers; borrows what it points to.
+/// Everything about a call that is not q, k and v, whose elements are of type T. Filled with designated initialisers; borrows what it points to:
+/// `{.mask = {.causal = true, .window = Window{.left = 128}}, .dropout = Dropout{.p = 0.1}}`.
 template <class T>
 struct BasicAttentionOptions {
   /// How a query and a key are compared.
@@ -128,7 +129,7 @@ struct BasicAttentionOptions {
   std::optional<Dropout> dropout = std::nullopt;
   /// What to return beside the output.
   Observe observe = {};
-  /// Who runs the tasks; null: default_executor().
+  /// Who runs the tasks if there are several (plan()); null: default_executor().
   Executor* executor = nullptr;
   /// The bits of a row depend on nothing but its query, the keys it sees and their places: not on other rows, on the rest of the batch, or
   /// on how a prefill was cut (dropout apart, whose places count from the first query and key of the call). Every call is so today; true keeps

@@ -1,7 +1,5 @@
 #include "qkv/attention/plan.h"
 
-#include <algorithm>
-
 #include "qkv/attention/resolve.h"
 #include "qkv/kernels/target.h"
 
@@ -13,8 +11,7 @@ AttentionPlan plan(const Shape<4>& q_shape, const Shape<4>& k_shape, const Shape
   const AttentionShapes shapes{q_shape, k_shape, v_shape};
   check_shapes(shapes, options);
   const auto forward = kernels::plan_attention_forward<T>(forward_shape(shapes, options));
-  Executor& executor = options.executor ? *options.executor : default_executor();
-  const Index num_workers = std::min(executor.num_workers(), forward.num_tasks);
+  const Index num_workers = choose_executor(options.executor, forward.num_tasks).num_workers();
   return {.kernel = "fused",
           .target = kernels::active_target(),
           .reason = "exact, a tile of keys at a time; serves every shape, mask and observable",

@@ -295,6 +295,11 @@ kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const BasicAt
           .has_keep = options.mask.keep.has_value()};
 }
 
+Executor& choose_executor(Executor* given, Index num_tasks) {
+  if (num_tasks <= 1) return calling_thread_executor();
+  return given ? *given : default_executor();
+}
+
 template <class T>
 void check_output(const BasicAttentionOutput<T>& output, const AttentionShapes& shapes, const Observe& observe) {
   check_output_shape<4>("out", output.out.shape(), shapes.out());

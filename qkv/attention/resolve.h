@@ -38,6 +38,10 @@ kernels::AttentionArgs<T> resolve(View4<T> q, View4<T> k, View4<T> v, const Basi
 template <class T>
 kernels::ForwardShape forward_shape(const AttentionShapes& shapes, const BasicAttentionOptions<T>& options);
 
+/// Who runs the tasks of a call: the calling thread where there is but one, else `given` or the default. Its workers, any of which may be handed any task,
+/// have a share of the workspace each.
+Executor& choose_executor(Executor* given, Index num_tasks);
+
 /// Checks that `output` has the right shapes, strides, and a place for everything options.observe asks for.
 template <class T>
 void check_output(const BasicAttentionOutput<T>& output, const AttentionShapes& shapes, const Observe& observe);

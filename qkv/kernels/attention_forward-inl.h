@@ -75,12 +75,14 @@ ForwardPlan plan(const ForwardShape& shape) {
   // Keys and values are fetched ahead if those of a head do not stay in half of an L2 from panel to panel: 5 to 9 % of a call at head_dim 128 on Zen 3,
   // 1.5 % at 32, nothing at 64. And if heads are short but do not stay in an L2 from call to call: 3 to 20 % of 32 x 12 heads of 64 and 128 tokens on
   // AVX-512. Where they are in cache it cost 3 to 14 %, and with 16 queries, which have too little to do meanwhile, 8 %.
-  constexpr Index kLargestL2 = Index{4} * 1024 * 1024 / Index{sizeof(T)}, kFewQueries = 32;
-  const Index head_elements = shape.kv_len * (shape.k_head_dim + shape.v_head_dim);
-  const bool has_many_short_heads = plan.tasks_per_head == 1 && shape.q_len >= kFewQueries &&
-                                    head_elements <= kHalfL2<T> &&
-                                    shape.batch * shape.num_kv_heads * head_elements > kLargestL2;
-  plan.fetches_ahead = head_elements > kHalfL2<T> || has_many_short_heads;
+  constexpr double kLargestL2 = 4.0 * 1024 * 1024 / sizeof(T);
+  constexpr Index kFewQueries = 32;
+  const double head_elements =
+      static_cast<double>(shape.kv_len) * static_cast<double>(shape.k_head_dim + shape.v_head_dim);
+  const bool is_long = head_elements > static_cast<double>(kHalfL2<T>);
+  const bool has_many_short_heads = plan.tasks_per_head == 1 && shape.q_len >= kFewQueries && !is_long &&
+                                    static_cast<double>(shape.batch * shape.num_kv_heads) * head_elements > kLargestL2;
+  plan.fetches_ahead = is_long || has_many_short_heads;
   if (has_many_short_heads) plan.heads_per_task = std::clamp<Index>(heads / kManyTasks, 1, kMostFetchedHeads);
   if (plan.tasks_per_head == 1) plan.heads_per_task = std::max(plan.heads_per_task, ceil_div(heads, worthwhile_tasks));
   plan.num_tasks = ceil_div(heads, plan.heads_per_task) * plan.tasks_per_head;

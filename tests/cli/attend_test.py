@@ -268,6 +268,8 @@ def test_shapes_that_do_not_fit_are_named(files, q, k, v, needles):
         (("--softcap", "0"), 2),
         (("--softcap", "inf"), 2),
         (("--threads", "0"), 2),
+        (("--dropout", "2"), 2),
+        (("--seed", "3"), 2),
         (("--valid-lens", "4"), 4),
         (("--valid-lens=-1"), 4),
         (("--valid-lens", "1,1"), 4),
