@@ -8,7 +8,7 @@ namespace {
 
 // A call whose arguments and outputs have been checked.
 template <class T>
-void run(const BasicAttentionOutput<T>& output, View4<T> q, View4<T> k, View4<T> v,
+void run(const BasicAttentionOutput<T>& output, const View4<T>& q, const View4<T>& k, const View4<T>& v,
          const BasicAttentionOptions<T>& options, Workspace& workspace) {
   const auto args = resolve(q, k, v, options);
   const auto forward = kernels::plan_attention_forward<T>(forward_shape({q.shape(), k.shape(), v.shape()}, options));
@@ -20,7 +20,7 @@ void run(const BasicAttentionOutput<T>& output, View4<T> q, View4<T> k, View4<T>
 }
 
 template <class T>
-void check_and_run(const BasicAttentionOutput<T>& output, View4<T> q, View4<T> k, View4<T> v,
+void check_and_run(const BasicAttentionOutput<T>& output, const View4<T>& q, const View4<T>& k, const View4<T>& v,
                    const BasicAttentionOptions<T>& options, Workspace& workspace) {
   check_call(q, k, v, options);
   check_output(output, {q.shape(), k.shape(), v.shape()}, options.observe);
@@ -28,7 +28,7 @@ void check_and_run(const BasicAttentionOutput<T>& output, View4<T> q, View4<T> k
 }
 
 template <class T>
-BasicAttentionResult<T> run_into_new_tensors(View4<T> q, View4<T> k, View4<T> v,
+BasicAttentionResult<T> run_into_new_tensors(const View4<T>& q, const View4<T>& k, const View4<T>& v,
                                              const BasicAttentionOptions<T>& options) {
   check_call(q, k, v, options);
   const AttentionShapes shapes{q.shape(), k.shape(), v.shape()};

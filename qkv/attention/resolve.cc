@@ -210,7 +210,7 @@ void check_shapes(const AttentionShapes& shapes, const BasicAttentionOptions<T>&
 }
 
 template <class T>
-void check_call(View4<T> q, View4<T> k, View4<T> v, const BasicAttentionOptions<T>& options) {
+void check_call(const View4<T>& q, const View4<T>& k, const View4<T>& v, const BasicAttentionOptions<T>& options) {
   check_shapes({q.shape(), k.shape(), v.shape()}, options);
   check_last_stride("q", q);
   check_last_stride("k", k);
@@ -255,10 +255,11 @@ std::optional<kernels::DropoutBits> resolve_dropout(const std::optional<Dropout>
 }  // namespace
 
 template <class T>
-kernels::AttentionArgs<T> resolve(View4<T> q, View4<T> k, View4<T> v, const BasicAttentionOptions<T>& options) {
+kernels::AttentionArgs<T> resolve(const View4<T>& q, const View4<T>& k, const View4<T>& v,
+                                  const BasicAttentionOptions<T>& options) {
   const AttentionShapes shapes{q.shape(), k.shape(), v.shape()};
   const Index batch = q.shape(0);
-  kernels::AttentionArgs<T> args{.q = q, .k = k, .v = v};
+  kernels::AttentionArgs<T> args(q, k, v);
   args.scoring = options.scoring;
   args.scale = static_cast<T>(scale_of(options, q.shape(3)));
   if (options.softcap) args.softcap = static_cast<T>(*options.softcap);
@@ -321,14 +322,16 @@ void check_output(const BasicAttentionOutput<T>& output, const AttentionShapes& 
 
 // The two types that there are.
 template void check_shapes(const AttentionShapes&, const BasicAttentionOptions<float>&);
-template void check_call(View4<float>, View4<float>, View4<float>, const BasicAttentionOptions<float>&);
-template kernels::AttentionArgs<float> resolve(View4<float>, View4<float>, View4<float>,
+template void check_call(const View4<float>&, const View4<float>&, const View4<float>&,
+                         const BasicAttentionOptions<float>&);
+template kernels::AttentionArgs<float> resolve(const View4<float>&, const View4<float>&, const View4<float>&,
                                                const BasicAttentionOptions<float>&);
 template kernels::ForwardShape forward_shape(const AttentionShapes&, const BasicAttentionOptions<float>&);
 template void check_output(const BasicAttentionOutput<float>&, const AttentionShapes&, const Observe&);
 template void check_shapes(const AttentionShapes&, const BasicAttentionOptions<double>&);
-template void check_call(View4<double>, View4<double>, View4<double>, const BasicAttentionOptions<double>&);
-template kernels::AttentionArgs<double> resolve(View4<double>, View4<double>, View4<double>,
+template void check_call(const View4<double>&, const View4<double>&, const View4<double>&,
+                         const BasicAttentionOptions<double>&);
+template kernels::AttentionArgs<double> resolve(const View4<double>&, const View4<double>&, const View4<double>&,
                                                 const BasicAttentionOptions<double>&);
 template kernels::ForwardShape forward_shape(const AttentionShapes&, const BasicAttentionOptions<double>&);
 template void check_output(const BasicAttentionOutput<double>&, const AttentionShapes&, const Observe&);

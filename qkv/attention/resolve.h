@@ -28,11 +28,12 @@ void check_shapes(const AttentionShapes& shapes, const BasicAttentionOptions<T>&
 
 /// check_shapes(), and the strides.
 template <class T>
-void check_call(View4<T> q, View4<T> k, View4<T> v, const BasicAttentionOptions<T>& options);
+void check_call(const View4<T>& q, const View4<T>& k, const View4<T>& v, const BasicAttentionOptions<T>& options);
 
 /// The kernel's arguments of a call that check_call() has let through. They borrow from `options`.
 template <class T>
-kernels::AttentionArgs<T> resolve(View4<T> q, View4<T> k, View4<T> v, const BasicAttentionOptions<T>& options);
+kernels::AttentionArgs<T> resolve(const View4<T>& q, const View4<T>& k, const View4<T>& v,
+                                  const BasicAttentionOptions<T>& options);
 
 /// What the kernel's plan depends on.
 template <class T>

@@ -53,6 +53,11 @@ struct DropoutBits {
 /// shape [batch, num_heads, q_len, kv_len] (broadcast axes have stride 0). Kernels trust it and check nothing.
 template <class T>
 struct AttentionArgs {
+  /// Everything but the shapes is as the members say until it is set. (An aggregate would be zeroed as a block first.)
+  AttentionArgs(const TensorView<const T, 4>& q_view, const TensorView<const T, 4>& k_view,
+                const TensorView<const T, 4>& v_view)
+      : q(q_view), k(k_view), v(v_view) {}
+
   TensorView<const T, 4> q;                                           ///< [batch, num_heads, q_len, head_dim]
   TensorView<const T, 4> k;                                           ///< [batch, num_kv_heads, kv_len, k_head_dim]
   TensorView<const T, 4> v;                                           ///< [batch, num_kv_heads, kv_len, v_head_dim]

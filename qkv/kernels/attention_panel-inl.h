@@ -125,7 +125,6 @@ struct WeighSums {
   template <int kFirst, int kRows>
   HWY_INLINE void operator()(Index first, const Vec<T> (&products)[kRows][kVectors]) {
     const Tag<T> d;
-    prefetch->fetch_for(kRows);
     T* HWY_RESTRICT const weights = out + first * kVectors * kLanes<T>;
     Vec<T> t[kRows][kVectors], largest[kVectors], total[kVectors];
     for (int v = kFirst; v < kVectors; ++v) largest[v] = tile_max[v], total[v] = sum[v];
@@ -268,9 +267,9 @@ static_assert(kKeyTile <= kMaxDepth, "products of a tile are not cut, with steps
 
 /// Folds one tile of keys and values into the panel.
 template <int kVectors, class T>
-HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile, Folding folding,
+HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange whole_tile, Folding folding,
                             TileScratch<T>& scratch) {
-  tile = look_at_tile(head, panel, tile, scratch.keys.documents, scratch.visibility);
+  const KeyRange tile = look_at_tile(head, panel, whole_tile, scratch.keys.documents, scratch.visibility);
   if (tile.empty()) return;
   const Index num_keys = tile.end - tile.begin, v_head_dim = head.args.v_head_dim();
   Steps& steps = scratch.visibility.steps;

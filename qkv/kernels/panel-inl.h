@@ -70,14 +70,17 @@ struct IdSpan {
   friend bool operator==(IdSpan, IdSpan) = default;
 };
 
-/// One head of one batch entry: where its keys and values lie.
+/// Head number n of a call, n < batch * num_heads: where its queries, keys and values lie.
 template <class T>
 struct Head {
-  const AttentionArgs<T>& args;
-  Index b, h;
+  Head(const AttentionArgs<T>& args_of_call, Index n)
+      : args(args_of_call), b(n / args.num_heads()), h(n - b * args.num_heads()), kv_head(h / args.group_size()) {}
 
-  const T* key(Index j) const { return &args.k(b, h / args.group_size(), j, 0); }
-  const T* value(Index j) const { return &args.v(b, h / args.group_size(), j, 0); }
+  const AttentionArgs<T>& args;
+  Index b, h, kv_head;
+
+  const T* key(Index j) const { return &args.k(b, kv_head, j, 0); }
+  const T* value(Index j) const { return &args.v(b, kv_head, j, 0); }
   const T* query(Index i) const { return &args.q(b, h, i, 0); }
   const T* bias(Index i, Index j) const { return &(*args.attn_bias)(b, h, i, j); }
 };

@@ -1,15 +1,18 @@
 #pragma once
 
+#include <algorithm>
+
 #include "qkv/core/index.h"
 
 namespace qkv::kernels {
 
-/// Memory that will be needed soon, fetched into L2 a few cache lines at a time while a panel works on something else.
+/// Memory that will be needed soon, fetched into L2 a few cache lines at a time while a panel works on something else. In turns, not in bursts: a
+/// processor has about 16 lines on the way at once, and whatever comes after one more waits.
 template <class T>
 class Prefetch {
  public:
-  /// Adds rows, at most three times: keys, values, and the bias or the next head's queries. Rows that begin within a line may have one line more than
-  /// is fetched.
+  /// Adds rows, at most four times: keys, values, and the bias, or the next head's queries and the places of outputs. Rows that begin within a line
+  /// may have one line more than is fetched.
   void add(const T* first_row, Index stride, Index num_rows, Index row_elements) {
     if (num_rows <= 0 || row_elements <= 0) return;
     const Index num_lines = ceil_div(row_elements, kLineElements);
@@ -17,18 +20,20 @@ class Prefetch {
     num_lines_ += num_rows * num_lines;
   }
 
-  /// Everything is to be fetched by the time that num_rows rows of a product are done.
-  void spread_over(Index num_rows) { lines_per_row_ = ceil_div(num_lines_, num_rows); }
+  /// Everything is to be fetched in so many turns.
+  void spread_over(Index num_turns) { lines_per_turn_ = ceil_div(num_lines_, std::max<Index>(num_turns, 1)); }
 
-  /// What is due while num_rows more are done.
-  void fetch_for(Index num_rows) {
-    for (Index count = num_rows * lines_per_row_; count > 0 && part_ < num_parts_; --count)
-      __builtin_prefetch(next_line(), 0, 2);
+  /// Whether nothing is left to fetch.
+  bool is_done() const { return part_ == num_parts_; }
+
+  /// Fetches what is due in one turn.
+  void take_turn() {
+    for (Index count = lines_per_turn_; count > 0 && !is_done(); --count) __builtin_prefetch(next_line(), 0, 2);
   }
 
   /// Where the next line begins; null after the last.
   const T* next_line() {
-    if (part_ == num_parts_) return nullptr;
+    if (is_done()) return nullptr;
     Rows& rows = parts_[part_];
     const T* const line = rows.row + line_ * kLineElements;
     if (++line_ < rows.num_lines) return line;
@@ -46,9 +51,9 @@ class Prefetch {
     const T* row;
     Index stride, count, num_lines;  ///< count rows, num_lines of each
   };
-  Rows parts_[3] = {};
+  Rows parts_[4] = {};
   int num_parts_ = 0, part_ = 0;
-  Index num_lines_ = 0, lines_per_row_ = 0, line_ = 0;
+  Index num_lines_ = 0, lines_per_turn_ = 0, line_ = 0;
 };
 
 }  // namespace qkv::kernels

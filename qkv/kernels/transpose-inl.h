@@ -70,6 +70,27 @@ HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[2]) {
 }
 /// @}
 
+/// Transposes the square matrix whose elements are the blocks of v.
+/// @{
+template <class D>
+HWY_INLINE void exchange_blocks(D, hn::Vec<D> (&)[1]) {}
+template <class D>
+HWY_INLINE void exchange_blocks(D d, hn::Vec<D> (&v)[2]) {
+  const auto lower = hn::ConcatLowerLower(d, v[1], v[0]);
+  v[1] = hn::ConcatUpperUpper(d, v[1], v[0]);
+  v[0] = lower;
+}
+template <class D>
+HWY_INLINE void exchange_blocks(D d, hn::Vec<D> (&v)[4]) {
+  const auto lower02 = hn::ConcatLowerLower(d, v[2], v[0]), lower13 = hn::ConcatLowerLower(d, v[3], v[1]);
+  const auto upper02 = hn::ConcatUpperUpper(d, v[2], v[0]), upper13 = hn::ConcatUpperUpper(d, v[3], v[1]);
+  v[0] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(lower13), lower02);
+  v[1] = hn::OddEvenBlocks(lower13, hn::SwapAdjacentBlocks(lower02));
+  v[2] = hn::OddEvenBlocks(hn::SwapAdjacentBlocks(upper13), upper02);
+  v[3] = hn::OddEvenBlocks(upper13, hn::SwapAdjacentBlocks(upper02));
+}
+/// @}
+
 /// Blocks side by side that are packed at once: with 32 registers those of a cache line, with 16 half of them. Block by block, rows that lie a
 /// multiple of 4 KiB apart push each other's lines out of L1 before their next block is due.
 template <class T>
@@ -91,6 +112,38 @@ HWY_INLINE void pack_blocks(const T* HWY_RESTRICT rows, Index stride, T* HWY_RES
 #pragma GCC unroll 4
     for (Index r = 0; r < kBlock<T>; ++r) hn::Store(change(d, v[b][r]), d, panel + (b * kBlock<T> + r) * width);
   }
+}
+
+/// kLanes rows of kLanes columns out of a panel, a whole vector of a row at once.
+template <class T, class Change>
+HWY_INLINE void unpack_square(const T* HWY_RESTRICT panel, Index width, T* HWY_RESTRICT rows, Index stride,
+                              const Change& change) {
+  const Tag<T> d;
+  constexpr Index kBlocks = kLanes<T> / kBlock<T>;
+  Vec<T> v[kBlocks][kBlock<T>];
+#pragma GCC unroll 4
+  for (Index b = 0; b < kBlocks; ++b) {
+#pragma GCC unroll 4
+    for (Index r = 0; r < kBlock<T>; ++r)
+      v[b][r] = change(b * kBlock<T> + r, hn::Load(d, panel + (b * kBlock<T> + r) * width));
+    transpose_blocks(d, v[b]);
+  }
+#pragma GCC unroll 4
+  for (Index r = 0; r < kBlock<T>; ++r) {
+    Vec<T> row[kBlocks];
+#pragma GCC unroll 4
+    for (Index b = 0; b < kBlocks; ++b) row[b] = v[b][r];
+    exchange_blocks(d, row);
+#pragma GCC unroll 4
+    for (Index b = 0; b < kBlocks; ++b) hn::StoreU(row[b], d, rows + (b * kBlock<T> + r) * stride);
+  }
+}
+
+/// Whether rows so far apart share one or two of the 64 sets of an L1, so that its 8 or 12 ways do not hold a line of each of kLanes rows. Then whole
+/// vectors are written: at head_dim 128 in [B, N, H, D] with 8 heads that made calls 14 % faster on AVX-512, elsewhere up to 10 % slower.
+template <class T>
+constexpr bool rows_collide(Index stride) {
+  return stride * Index{sizeof(T)} % 2048 == 0;
 }
 
 #endif  // HWY_TARGET != HWY_SCALAR
@@ -135,6 +188,9 @@ HWY_INLINE void unpack_lanes(const T* HWY_RESTRICT panel, Index width, Index num
   const Tag<T> d;
   Index c = 0;
 #if HWY_TARGET != HWY_SCALAR
+  if (rows_collide<T>(stride))
+    for (; num_rows == kLanes<T> && c + kLanes<T> <= cols; c += kLanes<T>)
+      unpack_square(panel + c * width, width, rows + c, stride, [&](Index n, Vec<T> v) { return change(c + n, v); });
   for (; num_rows == kLanes<T> && c + kBlock<T> <= cols; c += kBlock<T>) {
     Vec<T> v[kBlock<T>];
     for (Index r = 0; r < kBlock<T>; ++r) v[r] = change(c + r, hn::Load(d, panel + (c + r) * width));

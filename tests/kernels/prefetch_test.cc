@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace qkv::kernels {
@@ -22,7 +23,8 @@ TEST(Prefetch, OfNothingFetchesNothing) {
   prefetch.add(row, 1, 0, 1);
   prefetch.add(row, 1, 1, 0);
   prefetch.spread_over(4);
-  prefetch.fetch_for(4);
+  EXPECT_TRUE(prefetch.is_done());
+  prefetch.take_turn();
   EXPECT_EQ(prefetch.next_line(), nullptr);
 }
 
@@ -43,19 +45,27 @@ TEST(Prefetch, CountsLinesOfDoublesInEights) {
   EXPECT_EQ(offsets(prefetch, memory.data()), (std::vector<Index>{0, 8, 20, 28}));
 }
 
-TEST(Prefetch, IsDoneWhenTheRowsOfTheProductAre) {
+TEST(Prefetch, IsDoneAfterSoManyTurns) {
   const std::vector<float> memory(320);
-  for (Index num_rows : {1, 3, 10, 100}) {
+  for (Index num_turns : {1, 3, 10, 100}) {
     Prefetch<float> prefetch;
     prefetch.add(memory.data(), 32, 10, 32);
-    prefetch.spread_over(num_rows);
-    prefetch.fetch_for(num_rows / 2);
-    if (num_rows < 20) {
-      EXPECT_NE(prefetch.next_line(), nullptr) << num_rows;
+    prefetch.spread_over(num_turns);
+    for (Index turn = 0; turn < std::min<Index>(num_turns, 20); ++turn) {
+      EXPECT_FALSE(prefetch.is_done()) << num_turns;
+      prefetch.take_turn();
     }
-    prefetch.fetch_for(num_rows - num_rows / 2);
-    EXPECT_EQ(prefetch.next_line(), nullptr) << num_rows;
+    EXPECT_TRUE(prefetch.is_done()) << num_turns;
   }
+}
+
+TEST(Prefetch, TakesAtLeastOneTurn) {
+  const std::vector<float> memory(16);
+  Prefetch<float> prefetch;
+  prefetch.add(memory.data(), 16, 1, 16);
+  prefetch.spread_over(0);
+  prefetch.take_turn();
+  EXPECT_TRUE(prefetch.is_done());
 }
 
 }  // namespace

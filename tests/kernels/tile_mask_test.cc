@@ -9,7 +9,9 @@ constexpr Index kZero = 0;
 
 AttentionArgs<float> args_of(Index q_len, Index kv_len, const Index& q_start) {
   const CView<4> q(nullptr, {1, 1, q_len, 4}), kv(nullptr, {1, 1, kv_len, 4});
-  return {.q = q, .k = kv, .v = kv, .q_start = TensorView<const Index, 1>(&q_start, {1}, {0})};
+  AttentionArgs<float> args(q, kv, kv);
+  args.q_start = TensorView<const Index, 1>(&q_start, {1}, {0});
+  return args;
 }
 
 TEST(PlaceQuery, IsEverythingWithoutMasks) {

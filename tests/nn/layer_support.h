@@ -115,8 +115,7 @@ inline MultiHeadAttentionReference multi_head_attention_reference(
     return x.view().split_axis(2, x.shape(2) / num_heads).swap_axes(1, 2);
   };
   const Index num_kv_heads = layer.num_kv_heads.value_or(layer.num_heads);
-  kernels::AttentionArgs<double> args{
-      .q = heads(q, layer.num_heads), .k = heads(k, num_kv_heads), .v = heads(v, num_kv_heads)};
+  kernels::AttentionArgs<double> args(heads(q, layer.num_heads), heads(k, num_kv_heads), heads(v, num_kv_heads));
   args.scale = 1 / std::sqrt(static_cast<double>(args.head_dim()));
   if (set_mask) set_mask(args);
   MultiHeadAttentionReference result{.out = {}, .attention = kernels::attention_reference<double>(args)};
