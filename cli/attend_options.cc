@@ -20,6 +20,12 @@ namespace {
   throw CommandError(ExitCode::kUsage, message);
 }
 
+[[noreturn]] void fail_number(const std::string& option, double got, const char* expected) {
+  char digits[32];
+  const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), got);
+  fail_usage(option + ": got " + std::string(digits, end) + ", expected " + expected);
+}
+
 // "3,2" as numbers; nothing if it is not a list of whole numbers.
 std::optional<std::vector<Index>> parse_list(std::string_view text) {
   std::vector<Index> numbers;
@@ -43,6 +49,13 @@ TensorValues<Index> load_numbers(const std::string& text) {
                               AlignedBuffer<Index>(static_cast<Index>(list->size()))};
   std::ranges::copy(*list, numbers.values.data());
   return numbers;
+}
+
+// What has a comma in it was hardly meant as the name of a file that is missing.
+void check_numbers(const std::string& option, const std::optional<std::string>& text) {
+  std::error_code ignored;
+  if (text && !parse_list(*text) && text->find(',') != std::string::npos && !std::filesystem::exists(*text, ignored))
+    fail_usage(option + ": got '" + *text + "', expected whole numbers with commas between them, or a file");
 }
 
 // "L,R" with -1 for "no limit"; another negative number is more likely a slip than a wish.
@@ -138,14 +151,20 @@ Operand<T> load_operand(const std::string& name, std::size_t least_rank) {
 
 void check_usage(const AttendOptions& options) {
   check_scoring(options);
-  if (options.scale && !std::isfinite(*options.scale)) fail_usage("--scale: expected a finite number");
+  if (options.scale && !std::isfinite(*options.scale)) fail_number("--scale", *options.scale, "a finite number");
   if (options.softcap && !(*options.softcap > 0 && std::isfinite(*options.softcap)))
-    fail_usage("--softcap: expected a finite number > 0");
+    fail_number("--softcap", *options.softcap, "a finite number > 0");
   if (options.dropout && !(*options.dropout >= 0 && *options.dropout <= 1))
-    fail_usage("--dropout: expected a probability, 0 to 1");
+    fail_number("--dropout", *options.dropout, "a probability, 0 to 1");
   if (options.seed) parse_seed(*options.seed);
   if (options.seed && !options.dropout) fail_usage("--seed needs --dropout");
   if (options.window) parse_window(*options.window);
+  check_numbers("--q-start", options.q_start);
+  check_numbers("--valid-lens", options.valid_lens);
+  check_numbers("--documents", options.documents);
+  check_numbers("--documents-q", options.documents_q);
+  check_numbers("--cu-seqlens-q", options.cu_seqlens_q);
+  check_numbers("--cu-seqlens-k", options.cu_seqlens_k);
   if (options.documents_q && !options.documents) fail_usage("--documents-q needs --documents");
   if (options.cu_seqlens_q.has_value() != options.cu_seqlens_k.has_value())
     fail_usage("--cu-seqlens-q and --cu-seqlens-k need each other");

@@ -53,7 +53,7 @@ struct DropoutBits {
 /// shape [batch, num_heads, q_len, kv_len] (broadcast axes have stride 0). Kernels trust it and check nothing.
 template <class T>
 struct AttentionArgs {
-  /// Everything but the shapes is as the members say until it is set. (An aggregate would be zeroed as a block first.)
+  /// Everything but q, k and v is as the members say until it is set. (An aggregate would be zeroed as a block first.)
   AttentionArgs(const TensorView<const T, 4>& q_view, const TensorView<const T, 4>& k_view,
                 const TensorView<const T, 4>& v_view)
       : q(q_view), k(k_view), v(v_view) {}

@@ -62,11 +62,11 @@ Index count_worthwhile_tasks(const ForwardShape& shape) {
 // Panels of a head that one task takes.
 template <class T>
 Index count_panels_per_task(const ForwardShape& shape, Index num_panels, Index worthwhile_tasks) {
-  if (num_panels == 1) return 1;
+  if (num_panels == 1) return 1;  // calls may be tiny, and would notice five divisions
   const Index fitting = std::max<Index>(1, kHalfL2<T> / panel_elements<T>(shape));
-  const Index tasks_per_head = ceil_div(std::min(kEnoughTasks, worthwhile_tasks), shape.batch * shape.num_heads);
+  const Index wanted_cuts = ceil_div(std::min(kEnoughTasks, worthwhile_tasks), shape.batch * shape.num_heads);
   const Index most_panels =
-      std::min({kPanelsPerTask, fitting, ceil_div(num_panels, std::min(num_panels, tasks_per_head))});
+      std::min({kPanelsPerTask, fitting, ceil_div(num_panels, std::min(num_panels, wanted_cuts))});
   return ceil_div(num_panels, ceil_div(num_panels, most_panels));
 }
 
@@ -82,7 +82,7 @@ ForwardPlan plan(const ForwardShape& shape) {
 
   // Keys and values are fetched ahead if those of a head do not stay in half of an L2 from panel to panel: 5 to 9 % of a call at head_dim 128 on Zen 3,
   // 1.5 % at 32, nothing at 64. And if heads are short but do not stay in an L2 from call to call: 3 to 20 % of 32 x 12 heads of 64 and 128 tokens on
-  // AVX-512. Where they are in cache it cost 3 to 14 %, and with 16 queries, which have too little to do meanwhile, 8 %.
+  // AVX-512. Where they are in cache it cost 3 to 14 % (in bursts, which was before turns), and with 16 queries, which have too little to do meanwhile, 5 %.
   constexpr double kLargestL2 = 4.0 * 1024 * 1024 / sizeof(T);
   constexpr Index kFewQueries = 32;
   const double head_elements =
@@ -278,8 +278,7 @@ void write_attn_weights(const Head<T>& head, Panel<T>& panel, TileScratch<T>& sc
   for_each_tile(head.args, any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
     with_vectors<T>(panel.width, [&]<int kVectors>() { weigh_tile<kVectors>(head, panel, tile, scratch); });
-    unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride,
-                 [](Index, Vec<T> v) { return v; });
+    unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride);
   });
 }
 
@@ -293,58 +292,58 @@ void finish_panel(const Head<T>& head, Panel<T>& panel, const AttentionOutput<T>
   if (out.attn_weights && head.args.kv_len() > 0) write_attn_weights(head, panel, scratch, *out.attn_weights);
 }
 
-// Some panels of a head.
+// The part of a head that a task works on.
 template <class T>
-struct Work {
+struct Share {
+  const ForwardPlan& plan;
   Head<T> head;
   const Head<T>* next_head;  // what comes after it in the same task, or null
   Index first_panel, num_panels;
-  bool fetches_ahead;
 };
 
-// What panel p fetches while it works on `tile`: its bias for the tile that follows, and its share of that tile's keys and values; after the last of `keys`
-// those of the next head, if there is one, its queries, and where its own outputs go (8 to 29 % of a call at 32 x 12 heads of 64 and 128 tokens on AVX-512,
-// 5 % at 4 x 12 of 512). A guess, not a read: the next head may see other keys, and a panel that does not see this tile leaves its share.
+// What panel p fetches while it works on a tile: its bias for the tile that follows, and its part of that tile's keys and values; with its own last tile
+// where its outputs go, and its part of the next head's first tile, and its queries there. A guess, not a read: the next head may see other keys, and a panel
+// that does not see a tile leaves its part. Outputs: 8 to 29 % of a call at 32 x 12 heads of 64 and 128 tokens on AVX-512, 5 % at 4 x 12 of 512.
 template <class T>
-Prefetch<T> fetch_ahead(const Work<T>& work, Index p, const Panel<T>& panel, KeyRange tile, KeyRange keys,
+Prefetch<T> fetch_ahead(const Share<T>& share, Index p, const Panel<T>& panel, KeyRange tile, KeyRange keys,
                         const TensorView<T, 4>& out) {
-  const auto& [head, next_head, first_panel, num_panels, fetches_ahead] = work;
+  const Head<T>& head = share.head;
   const auto& args = head.args;
   Prefetch<T> prefetch;
-  const auto add_share = [&](const Head<T>& of, KeyRange rows) {
-    const Index count = rows.end - rows.begin, begin = count * p / num_panels, end = count * (p + 1) / num_panels;
-    prefetch.add(of.key(rows.begin + begin), args.k.stride(2), end - begin, args.k_head_dim());
-    prefetch.add(of.value(rows.begin + begin), args.v.stride(2), end - begin, args.v_head_dim());
+  const auto add_keys = [&](const Head<T>& of, Index begin) {
+    const Index count = std::min(begin + kKeyTile, keys.end) - begin;
+    const Index first = begin + count * p / share.num_panels, end = begin + count * (p + 1) / share.num_panels;
+    prefetch.add(of.key(first), args.k.stride(2), end - first, args.k_head_dim());
+    prefetch.add(of.value(first), args.v.stride(2), end - first, args.v_head_dim());
   };
-  const KeyRange next{tile.end, std::min(tile.end + kKeyTile, keys.end)};
-  if (fetches_ahead && !next.empty()) add_share(head, next);
-  if (fetches_ahead && next.empty()) {
+  const KeyRange seen = intersect(tile, panel.range.any),
+                 next_seen{tile.end, std::min(tile.end + kKeyTile, panel.range.any.end)};
+  if (share.plan.fetches_ahead && tile.end < keys.end) add_keys(head, tile.end);
+  if (share.plan.fetches_ahead && next_seen.empty()) {
     prefetch.add(&out(head.b, head.h, panel.first_query, 0), out.stride(2), panel.num_queries, args.v_head_dim());
-    if (next_head) {
-      if (next_head->kv_head != head.kv_head || next_head->b != head.b)
-        add_share(*next_head, {keys.begin, std::min(keys.begin + kKeyTile, keys.end)});
-      prefetch.add(next_head->query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim());
+    if (const Head<T>* next = share.next_head) {
+      if (next->key(0) != head.key(0)) add_keys(*next, keys.begin);  // heads of a group share them
+      prefetch.add(next->query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim());
     }
   }
-  const KeyRange seen = intersect(next, panel.range.any);
-  if (args.attn_bias && args.attn_bias->stride(3) == 1 && !seen.empty()) {
+  if (args.attn_bias && args.attn_bias->stride(3) == 1 && !next_seen.empty()) {
     const Index stride = args.attn_bias->stride(2), num_rows = stride == 0 ? 1 : panel.num_queries;
-    prefetch.add(head.bias(panel.first_query, seen.begin), stride, num_rows, seen.end - seen.begin);
+    prefetch.add(head.bias(panel.first_query, next_seen.begin), stride, num_rows, next_seen.end - next_seen.begin);
   }
-  with_vectors<T>(panel.width, [&]<int kVectors>() {
-    prefetch.spread_over(count_turns<kVectors>(tile.end - tile.begin, args.head_dim() + args.v_head_dim()));
-  });
+  const Index num_vectors = panel.width / kLanes<T>, num_keys = seen.end - seen.begin;
+  const Index score_turns = args.additive() ? 0 : count_turns(num_vectors, num_keys, args.head_dim());
+  prefetch.spread_over(score_turns + count_turns(num_vectors, args.v_head_dim(), num_keys));
   return prefetch;
 }
 
 template <class T>
-void attend(const Work<T>& work, const AttentionOutput<T>& out, TileScratch<T>& scratch, Carver<T> carver) {
-  const Head<T>& head = work.head;
+void attend(const Share<T>& share, const AttentionOutput<T>& out, TileScratch<T>& scratch, Carver<T> carver) {
+  const Head<T>& head = share.head;
   const auto& args = head.args;
   Panel<T> panels[kPanelsPerTask];
   KeyRange keys;
-  for (Index p = 0; p < work.num_panels; ++p) {
-    start_panel(head, cut_panel<T>(args.q_len(), work.first_panel + p), carver, panels[p]);
+  for (Index p = 0; p < share.num_panels; ++p) {
+    start_panel(head, cut_panel<T>(args.q_len(), share.first_panel + p), carver, panels[p]);
     const KeyRange any = panels[p].range.any;
     if (any.empty()) continue;
     keys = keys.empty() ? any : KeyRange{std::min(keys.begin, any.begin), std::max(keys.end, any.end)};
@@ -353,16 +352,16 @@ void attend(const Work<T>& work, const AttentionOutput<T>& out, TileScratch<T>& 
   const Folding folding{.want_entropy = out.entropy.has_value()};
   for_each_tile(args, keys, [&](KeyRange shared_tile) {
     load_keys(head, shared_tile, scratch.keys);
-    for (Index p = 0; p < work.num_panels; ++p) {
-      scratch.prefetch = fetch_ahead(work, p, panels[p], shared_tile, keys, out.out);
+    for (Index p = 0; p < share.num_panels; ++p) {
       const KeyRange tile = intersect(shared_tile, panels[p].range.any);
       if (tile.empty()) continue;
+      scratch.prefetch = fetch_ahead(share, p, panels[p], shared_tile, keys, out.out);
       with_vectors<T>(panels[p].width,
                       [&]<int kVectors>() { fold_tile<kVectors>(head, panels[p], tile, folding, scratch); });
     }
   });
   scratch.prefetch = {};
-  for (Index p = 0; p < work.num_panels; ++p) finish_panel(head, panels[p], out, scratch);
+  for (Index p = 0; p < share.num_panels; ++p) finish_panel(head, panels[p], out, scratch);
 }
 
 template <class T>
@@ -382,9 +381,9 @@ void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const For
   load_key_weights(args, scratch.keys);
   for (Index n = first_head; n < last_head; ++n) {
     const Head<T> next(args, n + 1);
-    attend<T>({Head<T>(args, n), &next, first_panel, num_panels, plan.fetches_ahead}, out, scratch, carver);
+    attend<T>({plan, Head<T>(args, n), &next, first_panel, num_panels}, out, scratch, carver);
   }
-  attend<T>({Head<T>(args, last_head), nullptr, first_panel, num_panels, plan.fetches_ahead}, out, scratch, carver);
+  attend<T>({plan, Head<T>(args, last_head), nullptr, first_panel, num_panels}, out, scratch, carver);
 }
 
 }  // namespace HWY_NAMESPACE

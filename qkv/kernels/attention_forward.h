@@ -23,8 +23,9 @@ struct ForwardPlan {
   Index heads_per_task =
       1;  ///< more than 1 only where tasks_per_head is 1: short heads, or few and next to nothing to do
   Index num_tasks = 0;
-  bool fetches_ahead = false;  ///< whether tasks fetch keys and values before they need them
-  Index workspace_size = 0;    ///< scratch of one worker, in elements
+  bool fetches_ahead =
+      false;  ///< whether tasks fetch keys, values, queries and the places of outputs before they need them
+  Index workspace_size = 0;  ///< scratch of one worker, in elements
 };
 
 /// T: float or double.

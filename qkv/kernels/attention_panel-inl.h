@@ -254,7 +254,8 @@ HWY_NOINLINE void add_guarded_values(const Head<T>& head, Panel<T>& panel, KeyRa
       }
     }
   }
-  multiply_add<kVectors, Left::kColumns>(scratch.values, v_head_dim, v_head_dim, scratch.scores, num_keys, panel.ot);
+  multiply_columns<kVectors>(scratch.values, v_head_dim, v_head_dim, scratch.scores, Steps::all(num_keys), panel.ot,
+                             panel.ot);
 }
 
 /// How a tile is folded.
@@ -263,7 +264,7 @@ struct Folding {
   bool guard_values = false;  ///< against NaN and Inf in V, see add_guarded_values()
 };
 
-static_assert(kKeyTile <= kMaxDepth, "products of a tile are not cut, with steps or without");
+static_assert(kKeyTile <= kMaxDepth, "a tile of keys is not cut");
 
 /// Folds one tile of keys and values into the panel.
 template <int kVectors, class T>
@@ -282,8 +283,8 @@ HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange whole
   if (folding.guard_values) return add_guarded_values<kVectors>(head, panel, tile, scratch);
   const T* const values = head.value(tile.begin);
   const Index stride = head.args.v.stride(2);
-  multiply_in_steps<kVectors, Left::kColumns>(values, stride, v_head_dim, scratch.scores, steps,
-                                              panel.has_values ? panel.ot : nullptr, panel.ot, &scratch.prefetch);
+  multiply_columns<kVectors>(values, stride, v_head_dim, scratch.scores, steps, panel.has_values ? panel.ot : nullptr,
+                             panel.ot, &scratch.prefetch);
   panel.has_values = true;
 }
 

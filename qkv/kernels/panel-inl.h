@@ -74,7 +74,7 @@ struct IdSpan {
 template <class T>
 struct Head {
   Head(const AttentionArgs<T>& args_of_call, Index n)
-      : args(args_of_call), b(n / args.num_heads()), h(n - b * args.num_heads()), kv_head(h / args.group_size()) {}
+      : args(args_of_call), b(n / args.num_heads()), h(n % args.num_heads()), kv_head(h / args.group_size()) {}
 
   const AttentionArgs<T>& args;
   Index b, h, kv_head;

@@ -89,8 +89,7 @@ inline HWY_NOINLINE void project_queries(const AdditiveScoring<T>& additive, Ind
   const Tag<T> d;
   const Index hidden_dim = additive.w_v.shape(0), width = panel.width;
   with_vectors<T>(width, [&]<int kVectors>() {
-    multiply<kVectors, Left::kRows>(additive.w_q.data(), additive.w_q.stride(0), hidden_dim, panel.qt, head_dim,
-                                    panel.hidden);
+    multiply_rows<kVectors>(additive.w_q.data(), additive.w_q.stride(0), hidden_dim, panel.qt, head_dim, panel.hidden);
   });
   panel.is_tame = true;
   for (Index i = 0; i < width; i += kLanes<T>) {
@@ -138,8 +137,8 @@ inline HWY_NOINLINE void project_keys(const Head<T>& head, const AdditiveScoring
   for (Index n = 0; n < hidden_panels<T>(additive.w_v.shape(0)); ++n) {
     T* const hidden = keys.hidden + n * kKeyTile * kMaxPanelWidth<T>;
     T* const exp_hidden = keys.exp_hidden + n * kKeyTile * kMaxPanelWidth<T>;
-    multiply<kMaxVectors, Left::kRows>(head.key(tile.begin), args.k.stride(2), num_keys,
-                                       keys.w_k + n * args.k_head_dim() * kMaxPanelWidth<T>, args.k_head_dim(), hidden);
+    multiply_rows<kMaxVectors>(head.key(tile.begin), args.k.stride(2), num_keys,
+                               keys.w_k + n * args.k_head_dim() * kMaxPanelWidth<T>, args.k_head_dim(), hidden);
     for (Index j = 0; j < num_keys; ++j) {
       for (Index i = j * kMaxPanelWidth<T>; i < (j + 1) * kMaxPanelWidth<T>; i += kLanes<T>) {
         const auto b = hn::Load(d, hidden + i);
@@ -252,7 +251,7 @@ HWY_INLINE void product_scores(const Head<T>& head, const Panel<T>& panel, KeyRa
   const T* const rows = is_cosine ? keys.unit_keys + (tile.begin - keys.first_key) * head_dim : head.key(tile.begin);
   const Index stride = is_cosine ? head_dim : args.k.stride(2);
   for_each_step<T, kVectors>(scratch.visibility.steps, [&]<int kFirst>(Index first, Index end) {
-    contract<kVectors, Left::kRows, kFirst>(rows, stride, first, end, panel.qt, head_dim, finish);
+    multiply_rows<kVectors, kFirst>(rows, stride, first, end, panel.qt, head_dim, finish);
   });
 }
 

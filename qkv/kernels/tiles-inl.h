@@ -37,10 +37,9 @@ inline constexpr Index kMaxPanelWidth = kLanes<T>* kMaxVectors;
 /// registers of SSE4 and AVX2; 24 + 3 + 1 of the 32 of AVX-512 and NEON. Narrower panels take more rows, so that enough
 /// independent chains remain to hide the latency of the FMA (4 cycles x 2 a cycle = 8 chains). 12 x 2 would fit into 32 registers, too, but
 /// leaves a rest of most dimensions: out of L1 8 x 2 reached 96, 96 and 95 % of the FMA rate at head_dim 32, 64 and 128, 12 x 2 87, 91 and 92 %.
-template <int kVectors>
-constexpr int tile_rows() {
+constexpr int tile_rows(Index num_vectors) {
   constexpr int kRows[2][3] = {{12, 6, 4}, {16, 8, 8}};
-  return kRows[kHas32Registers][kVectors - 1];
+  return kRows[kHas32Registers][num_vectors - 1];
 }
 
 /// Rows of a tile for the last one or two vectors of a wider panel, for which on the diagonal of a causal mask there are as many rows as a
@@ -134,18 +133,17 @@ struct StoreSums {
   }
 };
 
-/// Steps of a tile's loop from one turn of its prefetch to the next, if it has one: about the time that a line takes to arrive. Of 4 to 32 steps 16 gave
-/// most; a turn for each tile, whose lines come in one burst, up to 20 % less (32 x 12 heads of 64 tokens on AVX-512).
-inline constexpr Index kStepsPerTurn = 16;
+/// How deep a tile goes from one turn of its prefetch to the next, if it has one: for about the time that a line takes to arrive. Of 4 to 32 16 gave most;
+/// a turn for each tile, whose lines come in one burst, up to 20 % less (32 x 12 heads of 64 tokens on AVX-512).
+inline constexpr Index kDepthPerTurn = 16;
 
-/// Turns in a product of so many rows and this depth.
-template <int kVectors>
-constexpr Index count_turns(Index rows, Index depth) {
-  return rows * depth / (tile_rows<kVectors>() * kStepsPerTurn);
+/// Turns in a product of so many rows and this depth, for a panel of num_vectors; where it goes in steps a few less.
+constexpr Index count_turns(Index num_vectors, Index rows, Index depth) {
+  return ceil_div(rows, tile_rows(num_vectors)) * ceil_div(depth, kDepthPerTurn);
 }
 
-/// Steps of a tile's loop that are written out. On NEON one: of four, clang lifts so many loads that the sums leave the registers.
-inline constexpr int kUnrolledSteps = HWY_ARCH_ARM ? 1 : 4;
+/// How much of a tile's loop is written out. On NEON 1: of 4, clang lifts so many loads that the sums leave the registers.
+inline constexpr int kUnrolledDepth = HWY_ARCH_ARM ? 1 : 4;
 
 /// Adds the products of t = begin .. end-1 to the sums of the vectors from kFirst on.
 template <int kFirst, Left kLeft, class T, int kRows, int kVectors>
@@ -153,7 +151,7 @@ HWY_INLINE void accumulate(const T* HWY_RESTRICT left, Index stride, const T* HW
                            Index end, Vec<T> (&sums)[kRows][kVectors]) {
   constexpr Index kWidth = kVectors * kLanes<T>;
   const Tag<T> d;
-#pragma GCC unroll kUnrolledSteps
+#pragma GCC unroll kUnrolledDepth
   for (Index t = begin; t < end; ++t) {
     Vec<T> lanes[kVectors];
 #pragma GCC unroll 4
@@ -167,10 +165,15 @@ HWY_INLINE void accumulate(const T* HWY_RESTRICT left, Index stride, const T* HW
   }
 }
 
-/// One tile. Depth: an Index, or Steps.
-template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Depth, class Finish>
-HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_RESTRICT panel, Depth depth, Index first,
-                     Finish& finish) {
+/// Products of keys and queries are as deep as head_dim; those of values and weights go in steps along the keys.
+template <Left kLeft>
+using Depth = std::conditional_t<kLeft == Left::kColumns, Steps, Index>;
+
+/// One tile.
+template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Finish>
+HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_RESTRICT panel, Depth<kLeft> depth,
+                     Index first, Finish& finish) {
+  static_assert(kFirst == 0 || kLeft == Left::kRows, "steps begin with the first vector");
   constexpr Index kWidth = kVectors * kLanes<T>;
   const Tag<T> d;
   Vec<T> sums[kRows][kVectors];
@@ -179,13 +182,13 @@ HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_REST
   const bool fetches = finish.prefetch && !finish.prefetch->is_done();
   const auto add_products = [&]<int kLeading>(Index begin, Index end) QKV_INLINE_LAMBDA {
     while (begin < end) {
-      const Index turn_end = fetches ? std::min(begin + kStepsPerTurn, end) : end;
+      const Index turn_end = fetches ? std::min(begin + kDepthPerTurn, end) : end;
       accumulate<kLeading, kLeft>(left, stride, panel, begin, turn_end, sums);
       if (fetches) finish.prefetch->take_turn();
       begin = turn_end;
     }
   };
-  if constexpr (std::is_same_v<Depth, Steps>)
+  if constexpr (kLeft == Left::kColumns)
     for_each_step<T, kVectors>(depth, add_products);
   else
     add_products.template operator()<kFirst>(0, depth);
@@ -204,14 +207,14 @@ HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_REST
 }
 
 /// Rows first .. num_rows-1 of `left`: full tiles, then what is left over in tiles of 8, 4, 2 and 1 rows.
-template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Depth, class Finish>
+template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Finish>
 #if HWY_ARCH_ARM && HWY_COMPILER_GCC_ACTUAL
 // Before it gives out registers GCC reorders instructions, on Arm though not on x86, and lifts loads as clang does: 8 x 3 tiles spilled.
 [[gnu::optimize("no-schedule-insns")]]
 #endif
 HWY_NOINLINE void
 contract_rows(const T* HWY_RESTRICT left, Index stride, Index first, Index num_rows, const T* HWY_RESTRICT panel,
-              Depth depth, Finish& finish) {
+              Depth<kLeft> depth, Finish& finish) {
   const Index row_step = kLeft == Left::kRows ? stride : 1;
   Index r = first;
   for (; r + kRows <= num_rows; r += kRows)
@@ -228,50 +231,38 @@ inline constexpr Index kMaxDepth = 128;
 
 /// Rows first .. end-1 of left * panel[depth][width], [num_rows][width], handed to `finish` tile by tile, for a panel of kVectors vectors of
 /// which the first kFirst are left out. Long depths are cut, for the two-level sum and so that the slice of the panel stays in L1; finish.out
-/// holds what was summed so far.
-template <int kVectors, Left kLeft, int kFirst = 0, class T, class Finish>
-HWY_INLINE void contract(const T* HWY_RESTRICT left, Index stride, Index first, Index end, const T* HWY_RESTRICT panel,
-                         Index depth, Finish& finish) {
-  constexpr int kRows = kFirst == 0 ? tile_rows<kVectors>() : step_rows<T, kVectors - kFirst>();
-  const T* const partial = finish.partial;
+/// holds what was summed so far. finish.partial is null.
+template <int kVectors, int kFirst = 0, class T, class Finish>
+HWY_INLINE void multiply_rows(const T* HWY_RESTRICT left, Index stride, Index first, Index end,
+                              const T* HWY_RESTRICT panel, Index depth, Finish& finish) {
+  constexpr int kRows = kFirst == 0 ? tile_rows(kVectors) : step_rows<T, kVectors - kFirst>();
   Index t = 0;
   for (; t + kMaxDepth < depth; t += kMaxDepth) {
-    StoreSums<T, kVectors> store{finish.out, t == 0 ? partial : finish.out, finish.prefetch};
-    contract_rows<kRows, kFirst, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, first, end,
-                                                  panel + t * kVectors * kLanes<T>, kMaxDepth, store);
+    StoreSums<T, kVectors> store{finish.out, t == 0 ? nullptr : finish.out, finish.prefetch};
+    contract_rows<kRows, kFirst, kVectors, Left::kRows>(left + t, stride, first, end, panel + t * kVectors * kLanes<T>,
+                                                        kMaxDepth, store);
   }
   if (t > 0) finish.partial = finish.out;
-  contract_rows<kRows, kFirst, kVectors, kLeft>(left + (kLeft == Left::kRows ? t : t * stride), stride, first, end,
-                                                panel + t * kVectors * kLanes<T>, depth - t, finish);
-  finish.partial = partial;
+  contract_rows<kRows, kFirst, kVectors, Left::kRows>(left + t, stride, first, end, panel + t * kVectors * kLanes<T>,
+                                                      depth - t, finish);
+  finish.partial = nullptr;
 }
 
 /// out = left * panel.
-template <int kVectors, Left kLeft, class T>
-HWY_INLINE void multiply(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
-                         Index depth, T* HWY_RESTRICT out) {
+template <int kVectors, class T>
+HWY_INLINE void multiply_rows(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
+                              Index depth, T* HWY_RESTRICT out) {
   StoreSums<T, kVectors> finish{out};
-  contract<kVectors, kLeft>(left, stride, 0, num_rows, panel, depth, finish);
+  multiply_rows<kVectors>(left, stride, 0, num_rows, panel, depth, finish);
 }
 
-/// out += left * panel.
-template <int kVectors, Left kLeft, class T>
-HWY_INLINE void multiply_add(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
-                             Index depth, T* out) {
-  StoreSums<T, kVectors> finish{out, out};
-  contract<kVectors, kLeft>(left, stride, 0, num_rows, panel, depth, finish);
-}
-
-/// out = partial + left * panel, each vector of the panel only as deep as `steps` says, which contract() would not cut. A null `partial` is 0.
-template <int kVectors, Left kLeft, class T>
-HWY_INLINE void multiply_in_steps(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
-                                  Steps steps, const T* partial, T* out, Prefetch<T>* prefetch) {
+/// out = partial + left^T * panel, each vector of the panel only as deep as `steps` says, at most kMaxDepth. A null `partial` is 0.
+template <int kVectors, class T>
+HWY_INLINE void multiply_columns(const T* HWY_RESTRICT left, Index stride, Index num_columns,
+                                 const T* HWY_RESTRICT panel, Steps steps, const T* partial, T* out,
+                                 Prefetch<T>* prefetch = nullptr) {
   StoreSums<T, kVectors> finish{out, partial, prefetch};
-  if constexpr (kLanesAreMany<T> && kVectors > 1) {
-    if (steps.end[0] < steps.end[kVectors - 1])
-      return contract_rows<tile_rows<kVectors>(), 0, kVectors, kLeft>(left, stride, 0, num_rows, panel, steps, finish);
-  }
-  contract<kVectors, kLeft>(left, stride, 0, num_rows, panel, steps.end[0], finish);
+  contract_rows<tile_rows(kVectors), 0, kVectors, Left::kColumns>(left, stride, 0, num_columns, panel, steps, finish);
 }
 
 }  // namespace HWY_NAMESPACE
