@@ -6,6 +6,7 @@
       --threads 1 2   numbers of threads         --only KIND [KIND ...]   some kinds of cells only
       --json FILE     write the results          --repeat N               rounds of a cell (default 15)
       --model DIR     the folder of all-MiniLM-L6-v2, for the kind minilm
+      --lengths N [N ...], --dims D [D ...]      these of the grid only
 
 Kinds: rows (the tables of README.md), f64, linear, bandwidth (Linear over 1 GiB of weights), additive, tiny, minilm,
 attention (the grid of shapes). README.md says what the figures mean.
@@ -92,6 +93,7 @@ def grid(args):
     """Shapes against the best peer."""
     lengths = (64, 512) if args.quick else (16, 64, 128, 197, 512, 1024, 4096)
     dims = (64,) if args.quick else (32, 40, 64, 80, 96, 128, 256)
+    lengths, dims = args.lengths or lengths, args.dims or dims
     for batch, heads in ((1, 8),) if args.quick else ((1, 1), (1, 8), (32, 12)):
         for length in lengths:
             for dim in dims:
@@ -148,6 +150,8 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, nargs="+")
     parser.add_argument("--only", choices=KINDS, nargs="+", default=list(KINDS), metavar="KIND")
     parser.add_argument("--repeat", type=int)
+    parser.add_argument("--lengths", type=int, nargs="+", metavar="N")
+    parser.add_argument("--dims", type=int, nargs="+", metavar="D")
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path)
     parser.add_argument("--model", metavar="DIR", type=pathlib.Path)
     parser.add_argument("--build", default=BUILD, type=pathlib.Path, help="the folder with libqkv_shim.so")

@@ -30,9 +30,9 @@ inline constexpr Index kManyTasks = 64, kMostFetchedHeads = 8;
 /// Tasks are not made smaller than this for the sake of more threads: multiplications, 3 us on AVX-512 and on AVX2, and to wake a thread takes as long.
 template <class T>
 inline constexpr double kLeastWork = 6000 * static_cast<double>(kLanes<T>);
-/// Half of a 512 KiB L2, in elements: Q^T and O^T of all panels of a task stay below it.
+/// Half of an L2, in elements: of 1 MiB where there is AVX-512, else of 512 KiB. Q^T and O^T of all panels of a task stay below it.
 template <class T>
-inline constexpr Index kHalfL2 = Index{256} * 1024 / Index{sizeof(T)};
+inline constexpr Index kHalfL2 = Index{kLanes<float> == 16 ? 512 : 256} * 1024 / Index{sizeof(T)};
 
 template <class T>
 Index panel_elements(const ForwardShape& shape) {
@@ -82,7 +82,7 @@ ForwardPlan plan(const ForwardShape& shape) {
 
   // Keys and values are fetched ahead if those of a head do not stay in half of an L2 from panel to panel: 5 to 9 % of a call at head_dim 128 on Zen 3,
   // 1.5 % at 32, nothing at 64. And if heads are short but do not stay in an L2 from call to call: 3 to 20 % of 32 x 12 heads of 64 and 128 tokens on
-  // AVX-512. Where they are in cache it cost 3 to 14 % (in bursts, which was before turns), and with 16 queries, which have too little to do meanwhile, 5 %.
+  // AVX-512. Where they are in cache it cost 3 to 20 % (in bursts, which was before turns), and with 16 queries, which have too little to do meanwhile, 5 %.
   constexpr double kLargestL2 = 4.0 * 1024 * 1024 / sizeof(T);
   constexpr Index kFewQueries = 32;
   const double head_elements =
