@@ -278,7 +278,8 @@ void write_attn_weights(const Head<T>& head, Panel<T>& panel, TileScratch<T>& sc
   for_each_tile(head.args, any, [&](KeyRange tile) {
     load_keys(head, tile, scratch.keys);
     with_vectors<T>(panel.width, [&]<int kVectors>() { weigh_tile<kVectors>(head, panel, tile, scratch); });
-    unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride);
+    unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride,
+                 [](Index, Vec<T> v) { return v; });
   });
 }
 

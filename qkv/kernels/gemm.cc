@@ -70,16 +70,13 @@ VecF32 activate(F32 d, VecF32 x, Activation activation) {
 
 // y for `count` tokens from `token` on out of y^T [rows][width], with bias and activation.
 HWY_NOINLINE void write_outputs(const LinearArgs& args, Index token, Index count, Index first_output, Index rows,
-                                Index width, float* HWY_RESTRICT yt) {
+                                Index width, const float* HWY_RESTRICT yt) {
   const F32 d;
-  for (Index r = 0; r < rows; ++r) {
-    for (Index i = 0; i < width; i += kLanes<float>) {
-      auto y = hn::Load(d, yt + r * width + i);
-      if (args.bias) y = hn::Add(y, hn::Set(d, args.bias[first_output + r]));
-      hn::Store(activate(d, y, args.activation), d, yt + r * width + i);
-    }
-  }
-  unpack_panel(yt, width, count, rows, args.y.data() + token * args.y.stride(0) + first_output, args.y.stride(0));
+  unpack_panel(yt, width, count, rows, args.y.data() + token * args.y.stride(0) + first_output, args.y.stride(0),
+               [&](Index r, VecF32 v) {
+                 if (args.bias) v = hn::Add(v, hn::Set(d, args.bias[first_output + r]));
+                 return activate(d, v, args.activation);
+               });
 }
 
 // Up to this many tokens would leave most lanes of a panel empty; then the lanes run along in_dim instead, and what is left is reading the

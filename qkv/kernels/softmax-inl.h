@@ -193,7 +193,7 @@ inline HWY_NOINLINE bool write_values(const Panel<T>& panel, Index v_head_dim, T
     const auto row_sum = hn::Load(d, panel.row_sum + i);
     const auto reciprocal = hn::IfThenZeroElse(hn::Eq(row_sum, hn::Zero(d)), hn::Div(hn::Set(d, T{1}), row_sum));
     unpack_lanes(panel.ot + i, panel.width, std::min(kLanes<T>, panel.num_queries - i), v_head_dim, rows + i * stride,
-                 stride, [&](Vec<T> v) {
+                 stride, [&](Index, Vec<T> v) {
                    const auto sum = hn::Mul(factors, v);
                    const auto quotient = hn::Mul(sum, reciprocal);
                    const auto out = hn::MulAdd(hn::NegMulAdd(quotient, row_sum, sum), reciprocal, quotient);

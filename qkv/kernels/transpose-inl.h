@@ -122,7 +122,8 @@ HWY_INLINE void unpack_square(const T* HWY_RESTRICT panel, Index width, T* HWY_R
 #pragma GCC unroll 4
   for (Index b = 0; b < kBlocks; ++b) {
 #pragma GCC unroll 4
-    for (Index r = 0; r < kBlock<T>; ++r) v[b][r] = change(hn::Load(d, panel + (b * kBlock<T> + r) * width));
+    for (Index r = 0; r < kBlock<T>; ++r)
+      v[b][r] = change(b * kBlock<T> + r, hn::Load(d, panel + (b * kBlock<T> + r) * width));
     transpose_blocks(d, v[b]);
   }
 #pragma GCC unroll 4
@@ -179,7 +180,7 @@ inline HWY_NOINLINE void pack_panel(const T* HWY_RESTRICT rows, Index stride, In
   pack_panel(rows, stride, num_rows, cols, panel, width, [](auto, auto v) { return v; });
 }
 
-/// rows[i * stride + c] = change(panel[c * width + i]) for i < num_rows <= kLanes, c < cols.
+/// rows[i * stride + c] = change(c, panel[c * width + i]) for i < num_rows <= kLanes, c < cols.
 template <class T, class Change>
 HWY_INLINE void unpack_lanes(const T* HWY_RESTRICT panel, Index width, Index num_rows, Index cols, T* HWY_RESTRICT rows,
                              Index stride, const Change& change) {
@@ -188,29 +189,28 @@ HWY_INLINE void unpack_lanes(const T* HWY_RESTRICT panel, Index width, Index num
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (kLanes < T >> kBlock<T>) {
     for (; num_rows == kLanes<T> && rows_collide<T>(stride) && c + kLanes<T> <= cols; c += kLanes<T>)
-      unpack_square(panel + c * width, width, rows + c, stride, change);
+      unpack_square(panel + c * width, width, rows + c, stride, [&](Index n, Vec<T> v) { return change(c + n, v); });
   }
   for (; num_rows == kLanes<T> && c + kBlock<T> <= cols; c += kBlock<T>) {
     Vec<T> v[kBlock<T>];
-    for (Index r = 0; r < kBlock<T>; ++r) v[r] = change(hn::Load(d, panel + (c + r) * width));
+    for (Index r = 0; r < kBlock<T>; ++r) v[r] = change(c + r, hn::Load(d, panel + (c + r) * width));
     transpose_blocks(d, v);
     for (Index r = 0; r < kBlock<T>; ++r) store_blocks(d, v[r], rows + r * stride + c, stride);
   }
 #endif
   for (; c < cols; ++c) {
     HWY_ALIGN T lanes[kLanes<T>];
-    hn::Store(change(hn::Load(d, panel + c * width)), d, lanes);
+    hn::Store(change(c, hn::Load(d, panel + c * width)), d, lanes);
     for (Index i = 0; i < num_rows; ++i) rows[i * stride + c] = lanes[i];
   }
 }
 
-/// rows[i * stride + c] = panel[c * width + i], for any number of rows.
-template <class T>
+/// The same for any number of rows.
+template <class T, class Change>
 HWY_INLINE void unpack_panel(const T* HWY_RESTRICT panel, Index width, Index num_rows, Index cols, T* HWY_RESTRICT rows,
-                             Index stride) {
+                             Index stride, const Change& change) {
   for (Index i = 0; i < num_rows; i += kLanes<T>)
-    unpack_lanes(panel + i, width, std::min(kLanes<T>, num_rows - i), cols, rows + i * stride, stride,
-                 [](Vec<T> v) { return v; });
+    unpack_lanes(panel + i, width, std::min(kLanes<T>, num_rows - i), cols, rows + i * stride, stride, change);
 }
 
 }  // namespace HWY_NAMESPACE
