@@ -57,7 +57,7 @@ class Prefetch {
   };
   /// Keys and values of the next tile; keys, values and queries of the next head; places of outputs.
   static constexpr int kMostParts = 6;
-  Rows parts_[kMostParts];
+  Rows parts_[kMostParts] = {};
   int num_parts_ = 0, part_ = 0;
   Index num_lines_ = 0, lines_per_turn_ = 0, line_ = 0;
 };

@@ -36,9 +36,8 @@ inline Index last_at_most(const TensorView<const Index, 1>& bounds, Index i) {
 
 /// Where a query stands among the keys, and the keys it can see.
 struct QueryPlace {
-  Index
-      position;   ///< its position of docs/contract.md, counted from key 0 (in a ragged batch: from key 0 of the whole)
-  KeyRange keys;  ///< what its sequence, causal, window and valid_lens let through
+  Index position;  ///< counted from key 0, in a ragged batch from key 0 of the whole
+  KeyRange keys;   ///< what its sequence, causal, window and valid_lens let through
 };
 
 /// The place of query i of batch entry b.
