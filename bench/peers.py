@@ -18,7 +18,10 @@ import math
 import os
 import pathlib
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError:
+    raise SystemExit("peers.py: PyTorch is not installed here; make bench installs all that is needed into .venv")
 
 from cells import LOST_BELOW, Bench, Cycle, additive_cell, attention_cell, cycle_cell, linear_cell, tiny_cell
 from minilm import MiniLm, minilm_cell
@@ -156,9 +159,20 @@ def parse_arguments():
     parser.add_argument("--model", metavar="DIR", type=pathlib.Path)
     parser.add_argument("--build", default=BUILD, type=pathlib.Path, help="the folder with libqkv_shim.so")
     args = parser.parse_args()
-    args.repeat = args.repeat or (5 if args.quick else 15)
-    args.threads = args.threads or ((2,) if args.quick else (2, 1))
-    args.threads = sorted({min(threads, os.cpu_count()) for threads in args.threads}, reverse=True)
+    cpus = os.cpu_count()
+    args.repeat = (5 if args.quick else 15) if args.repeat is None else args.repeat
+    args.threads = args.threads or [min(threads, cpus) for threads in ((2,) if args.quick else (2, 1))]
+    args.threads = sorted(set(args.threads), reverse=True)
+    library = args.build / "libqkv_shim.so"
+    for is_right, message in (
+            (args.repeat >= 1, f"--repeat: got {args.repeat}, expected >= 1"),
+            (args.threads[-1] >= 1 and args.threads[0] <= cpus, f"--threads: got {args.threads}, expected 1 to {cpus}"),
+            ("attention" in args.only or not (args.lengths or args.dims), "--lengths and --dims are for --only attention"),
+            (library.exists(), f"there is no {library}: make bench builds it"),
+            (args.model is None or args.model.is_dir(), f"--model: there is no folder {args.model}"),
+            (args.json is None or args.json.parent.is_dir(), f"--json: there is no folder for {args.json}")):
+        if not is_right:
+            parser.error(message)
     return args
 
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -81,6 +82,16 @@ void check_scoring(const AttendOptions& options) {
   }
 }
 
+// Runs load(operand), whose errors then name the option, too.
+template <class Load>
+auto load_for(const char* option, const std::string& operand, const Load& load) {
+  try {
+    return load(operand);
+  } catch (const CommandError& error) {
+    throw CommandError(error.code(), std::string(option) + ": " + error.what());
+  }
+}
+
 [[noreturn]] void fail_shape(const std::string& option, const std::vector<Index>& shape, const char* expected) {
   throw CommandError(ExitCode::kInput, option + ": got shape " + to_string(shape) + ", expected " + expected);
 }
@@ -149,6 +160,17 @@ Operand<T> load_operand(const std::string& name, std::size_t least_rank) {
   return operand;
 }
 
+// As T. A finite bias that T does not reach stays finite, since only -inf hides a key.
+template <class T>
+Operand<T> narrow_bias(const Operand<double>& bias) {
+  constexpr double kLargest = std::numeric_limits<T>::max();
+  const auto& from = bias.tensor.values;
+  Operand<T> narrow{{bias.tensor.shape, AlignedBuffer<T>(from.size())}, bias.rank};
+  std::transform(from.data(), from.data() + from.size(), narrow.tensor.values.data(),
+                 [=](double x) { return static_cast<T>(std::isfinite(x) ? std::clamp(x, -kLargest, kLargest) : x); });
+  return narrow;
+}
+
 void check_usage(const AttendOptions& options) {
   check_scoring(options);
   if (options.scale && !std::isfinite(*options.scale)) fail_number("--scale", *options.scale, "a finite number");
@@ -181,22 +203,28 @@ void check_usage(const AttendOptions& options) {
 template <class T>
 Borrowed<T> load_borrowed(const AttendOptions& options) {
   Borrowed<T> borrowed;
-  if (options.w_q) borrowed.w_q = load_floats<T>(*options.w_q);
-  if (options.w_k) borrowed.w_k = load_floats<T>(*options.w_k);
-  if (options.w_v) borrowed.w_v = load_floats<T>(*options.w_v);
-  if (options.attn_bias) borrowed.attn_bias = load_operand<T>(*options.attn_bias, 1);
-  if (options.keep) {
-    borrowed.keep = load_booleans(*options.keep);
-    borrowed.keep->shape = with_leading_ones(*options.keep, borrowed.keep->shape, 1);
-  }
-  if (options.alibi) borrowed.alibi = load_floats<T>(*options.alibi);
-  if (options.sinks) borrowed.sinks = load_floats<T>(*options.sinks);
-  if (options.documents) borrowed.documents = load_numbers(*options.documents);
-  if (options.documents_q) borrowed.documents_q = load_numbers(*options.documents_q);
-  if (options.cu_seqlens_q) borrowed.cu_seqlens_q = load_numbers(*options.cu_seqlens_q);
-  if (options.cu_seqlens_k) borrowed.cu_seqlens_k = load_numbers(*options.cu_seqlens_k);
-  if (options.q_start) borrowed.q_start = load_numbers(*options.q_start);
-  if (options.valid_lens) borrowed.valid_lens = load_numbers(*options.valid_lens);
+  const auto load = [](const char* option, const auto& operand, auto& to, const auto& from) {
+    if (operand) to = load_for(option, *operand, from);
+  };
+  const auto load_bias = [](const std::string& name) { return narrow_bias<T>(load_operand<double>(name, 1)); };
+  const auto load_mask = [](const std::string& name) {
+    auto mask = load_booleans(name);
+    mask.shape = with_leading_ones(name, mask.shape, 1);
+    return mask;
+  };
+  load("--w-q", options.w_q, borrowed.w_q, load_floats<T>);
+  load("--w-k", options.w_k, borrowed.w_k, load_floats<T>);
+  load("--w-v", options.w_v, borrowed.w_v, load_floats<T>);
+  load("--attn-bias", options.attn_bias, borrowed.attn_bias, load_bias);
+  load("--keep", options.keep, borrowed.keep, load_mask);
+  load("--alibi", options.alibi, borrowed.alibi, load_floats<T>);
+  load("--sinks", options.sinks, borrowed.sinks, load_floats<T>);
+  load("--documents", options.documents, borrowed.documents, load_numbers);
+  load("--documents-q", options.documents_q, borrowed.documents_q, load_numbers);
+  load("--cu-seqlens-q", options.cu_seqlens_q, borrowed.cu_seqlens_q, load_numbers);
+  load("--cu-seqlens-k", options.cu_seqlens_k, borrowed.cu_seqlens_k, load_numbers);
+  load("--q-start", options.q_start, borrowed.q_start, load_numbers);
+  load("--valid-lens", options.valid_lens, borrowed.valid_lens, load_numbers);
   return borrowed;
 }
 

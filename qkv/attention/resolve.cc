@@ -13,6 +13,8 @@ constexpr const char* kFunction = "attention";
 
 // Positions and window sides stay within this, so that sums of them cannot overflow.
 constexpr Index kLargestPosition = Index{1} << 60;
+// Lengths and widths within these cannot overflow the sizes that a plan is made of, whatever their strides (views of stride 0 need no memory).
+constexpr Index kLargestLength = Index{1} << 48, kLargestWidth = Index{1} << 22;
 
 // Messages are put together only once something is wrong: a call that passes its checks allocates nothing.
 
@@ -78,17 +80,15 @@ void check_documents(const Documents& documents, const AttentionShapes& shapes) 
 }
 
 void check_bounds(const char* name, TensorView<const Index, 1> bounds, Index len, const char* len_name) {
-  const std::string place = std::string(name);
-  if (bounds.shape(0) < 2) throw_invalid(kFunction, place + ".shape[0] (num_sequences + 1)", bounds.shape(0), ">= 2");
-  if (bounds(0) != 0) throw_invalid(kFunction, place + "[0]", bounds(0), 0);
+  const auto refuse = [&](Index s, const std::string& expected) {
+    throw_invalid(kFunction, std::string(name) + "[" + std::to_string(s) + "]", bounds(s), expected);
+  };
   const Index last = bounds.shape(0) - 1;
+  if (last < 1) throw_invalid(kFunction, std::string(name) + ".shape[0] (num_sequences + 1)", last + 1, ">= 2");
+  if (bounds(0) != 0) refuse(0, "0");
   for (Index s = 0; s < last; ++s)
-    if (bounds(s + 1) < bounds(s))
-      throw_invalid(kFunction, place + "[" + std::to_string(s + 1) + "]", bounds(s + 1),
-                    "at least " + std::to_string(bounds(s)) + ", the bound before it");
-  if (bounds(last) != len)
-    throw_invalid(kFunction, place + "[" + std::to_string(last) + "]", bounds(last),
-                  std::string(len_name) + " = " + std::to_string(len));
+    if (bounds(s + 1) < bounds(s)) refuse(s + 1, "at least " + std::to_string(bounds(s)) + ", the bound before it");
+  if (bounds(last) != len) refuse(last, std::string(len_name) + " = " + std::to_string(len));
 }
 
 void check_sequences(const Mask& mask, const AttentionShapes& shapes) {
@@ -115,10 +115,14 @@ void check_last_stride(const char* name, const TensorView<T, Rank>& view) {
                   view.stride(Rank - 1), 1);
 }
 
+void check_width(const char* name, Index width) {
+  check(width >= 1 && width <= kLargestWidth, kFunction, name, width, "1 to 2^22");
+}
+
 template <class T>
 void check_additive(const BasicAdditiveScoring<T>& scoring, const AttentionShapes& shapes) {
   const Index hidden_dim = scoring.w_v.shape(0);
-  check(hidden_dim >= 1, kFunction, "w_v.shape[0] (hidden_dim)", hidden_dim, ">= 1");
+  check_width("w_v.shape[0] (hidden_dim)", hidden_dim);
   check_as_in("w_q.shape[0] (hidden_dim)", scoring.w_q.shape(0), hidden_dim, "w_v");
   check_as_in("w_k.shape[0] (hidden_dim)", scoring.w_k.shape(0), hidden_dim, "w_v");
   check_as_in("w_q.shape[1] (head_dim)", scoring.w_q.shape(1), shapes.q[3], "q");
@@ -149,9 +153,11 @@ void check_scale(const BasicAttentionOptions<T>& options, Index head_dim) {
 void check_lengths(const char* name, const Shape<4>& shape) {
   Index size = 1;
   for (int axis = 0; axis < 4; ++axis) {
-    const auto product = shape[axis] < 0 ? std::nullopt : checked_multiply(size, shape[axis]);
+    const bool fits = shape[axis] >= 0 && shape[axis] <= kLargestLength;
+    const auto product = fits ? checked_multiply(size, shape[axis]) : std::nullopt;
     if (!product)
-      throw_invalid(kFunction, std::string(name) + ".shape", to_string<4>(shape), "lengths >= 0, a product below 2^63");
+      throw_invalid(kFunction, std::string(name) + ".shape", to_string<4>(shape),
+                    "lengths of 0 to 2^48, a product below 2^63");
     size = *product;
   }
 }
@@ -181,9 +187,9 @@ void check_shapes(const AttentionShapes& shapes, const BasicAttentionOptions<T>&
   check_lengths("v", v);
   check_as_in("k.shape[0] (batch)", k[0], q[0], "q");
   check_as_in("v.shape[0] (batch)", v[0], q[0], "q");
-  check(q[3] >= 1, kFunction, "q.shape[3] (head_dim)", q[3], ">= 1");
-  check(k[3] >= 1, kFunction, "k.shape[3] (head_dim)", k[3], ">= 1");
-  check(v[3] >= 1, kFunction, "v.shape[3] (v_head_dim)", v[3], ">= 1");
+  check_width("q.shape[3] (head_dim)", q[3]);
+  check_width("k.shape[3] (head_dim)", k[3]);
+  check_width("v.shape[3] (v_head_dim)", v[3]);
   if (const auto* additive = std::get_if<BasicAdditiveScoring<T>>(&options.scoring))
     check_additive(*additive, shapes);  // whose w_k brings keys of any width to the width of the hidden layer
   else

@@ -10,129 +10,23 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "hwy/highway.h"
 #include "qkv/kernels/attention_forward.h"
 #include "qkv/kernels/attention_panel-inl.h"
+#include "qkv/kernels/forward_plan-inl.h"
+#include "qkv/kernels/scratch-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
-
-/// Panels of one task: 192 queries of floats on AVX2 share each tile of K and V while it is in L2. 8 instead of 4 gave 6 points
-/// at head_dim 128 and q_len 4096, nothing at 64.
-inline constexpr Index kPanelsPerTask = 8;
-/// Fewer panels per task as long as there are fewer tasks than this: enough for a few threads to share evenly.
-inline constexpr Index kEnoughTasks = 16;
-/// Short heads that are fetched ahead are grouped, up to eight to a task, as long as this many tasks remain; of eight heads one is not fetched ahead.
-inline constexpr Index kManyTasks = 64, kMostFetchedHeads = 8;
-/// Tasks are not made smaller than this for the sake of more threads: multiplications, 3 us on AVX-512 and on AVX2, and to wake a thread takes as long.
-template <class T>
-inline constexpr double kLeastWork = 6000 * static_cast<double>(kLanes<T>);
-/// Half of an L2, in elements: of 1 MiB where there is AVX-512, else of 512 KiB. Q^T and O^T of all panels of a task stay below it.
-template <class T>
-inline constexpr Index kHalfL2 = Index{kLanes<float> == 16 ? 512 : 256} * 1024 / Index{sizeof(T)};
-
-template <class T>
-Index panel_elements(const ForwardShape& shape) {
-  constexpr Index kPerLane = 5;  // row_max, row_sum, moment, key_sum, wildness
-  const Index keep_words = shape.has_keep ? kKeepTiles * kWordsPerTile : 0;
-  return (shape.head_dim + shape.v_head_dim + kPerLane + keep_words + 2 * shape.hidden_dim) * kMaxPanelWidth<T>;
-}
-
-// Of the scores, the bias, the copy of the values, and what scoring keeps of the keys.
-template <class T>
-Index scratch_elements(const ForwardShape& shape) {
-  const Index hidden = hidden_panels<T>(shape.hidden_dim) * kMaxPanelWidth<T>;
-  return kKeyTile * (2 * kMaxPanelWidth<T> + round_up(shape.v_head_dim, kMaxPanelWidth<T>) +
-                     round_up(shape.head_dim, kMaxPanelWidth<T>)) +
-         hidden * (shape.k_head_dim + 2 * kKeyTile);
-}
-
-template <class T>
-Index count_worthwhile_tasks(const ForwardShape& shape) {
-  constexpr double kMultiplicationsPerTanh = 16;
-  double work = static_cast<double>(shape.head_dim + shape.v_head_dim) +
-                kMultiplicationsPerTanh * static_cast<double>(shape.hidden_dim);
-  for (const Index n : {shape.batch, shape.num_heads, shape.q_len, shape.kv_len}) work *= static_cast<double>(n);
-  return static_cast<Index>(std::clamp(work / kLeastWork<T>, 1.0, 1e9));
-}
-
-// Panels of a head that one task takes.
-template <class T>
-Index count_panels_per_task(const ForwardShape& shape, Index num_panels, Index worthwhile_tasks) {
-  if (num_panels == 1) return 1;  // calls may be tiny, and would notice five divisions
-  const Index fitting = std::max<Index>(1, kHalfL2<T> / panel_elements<T>(shape));
-  const Index wanted_cuts = ceil_div(std::min(kEnoughTasks, worthwhile_tasks), shape.batch * shape.num_heads);
-  const Index most_panels =
-      std::min({kPanelsPerTask, fitting, ceil_div(num_panels, std::min(num_panels, wanted_cuts))});
-  return ceil_div(num_panels, ceil_div(num_panels, most_panels));
-}
-
-template <class T>
-ForwardPlan plan(const ForwardShape& shape) {
-  ForwardPlan plan;
-  plan.num_panels = count_panels<T>(shape.q_len);
-  const Index heads = shape.batch * shape.num_heads;
-  if (heads == 0 || shape.q_len == 0) return plan;
-  const Index worthwhile_tasks = count_worthwhile_tasks<T>(shape);
-  plan.panels_per_task = count_panels_per_task<T>(shape, plan.num_panels, worthwhile_tasks);
-  plan.tasks_per_head = ceil_div(plan.num_panels, plan.panels_per_task);
-
-  // Keys and values are fetched ahead if those of a head do not stay in half of an L2 from panel to panel: 5 to 9 % of a call at head_dim 128 on Zen 3,
-  // 1.5 % at 32, nothing at 64. And if heads are short but do not stay in an L2 from call to call: 3 to 20 % of 32 x 12 heads of 64 and 128 tokens on
-  // AVX-512. Where they are in cache it cost 3 to 20 % (in bursts, which was before turns), and with 16 queries, which have too little to do meanwhile, 5 %.
-  constexpr double kLargestL2 = 4.0 * 1024 * 1024 / sizeof(T);
-  constexpr Index kFewQueries = 32;
-  const double head_elements =
-      static_cast<double>(shape.kv_len) * static_cast<double>(shape.k_head_dim + shape.v_head_dim);
-  const bool is_long = head_elements > static_cast<double>(kHalfL2<T>);
-  const bool has_many_short_heads = plan.tasks_per_head == 1 && shape.q_len >= kFewQueries && !is_long &&
-                                    static_cast<double>(shape.batch * shape.num_kv_heads) * head_elements > kLargestL2;
-  plan.fetches_ahead = is_long || has_many_short_heads;
-  if (has_many_short_heads) plan.heads_per_task = std::clamp<Index>(heads / kManyTasks, 1, kMostFetchedHeads);
-  if (plan.tasks_per_head == 1) plan.heads_per_task = std::max(plan.heads_per_task, ceil_div(heads, worthwhile_tasks));
-  plan.num_tasks = ceil_div(heads, plan.heads_per_task) * plan.tasks_per_head;
-  // Every worker's share begins on a cache line.
-  plan.workspace_size =
-      round_up(plan.panels_per_task * panel_elements<T>(shape) + scratch_elements<T>(shape), kLineElements<T>);
-  return plan;
-}
-
-// Hands out the worker's scratch piece by piece; every piece a whole number of vectors.
-template <class T>
-class Carver {
- public:
-  explicit Carver(T* memory) : next_(memory) {}
-  T* take(Index size) { return std::exchange(next_, next_ + size); }
-
- private:
-  T* next_;
-};
-
-template <class T>
-TileScratch<T> carve_scratch(const AttentionArgs<T>& args, Carver<T>& carver) {
-  TileScratch<T> scratch;
-  scratch.scores = carver.take(kKeyTile * kMaxPanelWidth<T>);
-  scratch.bias = carver.take(kKeyTile * kMaxPanelWidth<T>);
-  scratch.values = carver.take(kKeyTile * round_up(args.v_head_dim(), kMaxPanelWidth<T>));
-  scratch.keys.unit_keys = carver.take(kKeyTile * round_up(args.head_dim(), kMaxPanelWidth<T>));
-  if (const auto* additive = args.additive()) {
-    const Index hidden = hidden_panels<T>(additive->w_v.shape(0)) * kMaxPanelWidth<T>;
-    scratch.keys.w_k = carver.take(hidden * args.k_head_dim());
-    scratch.keys.hidden = carver.take(hidden * kKeyTile);
-    scratch.keys.exp_hidden = carver.take(hidden * kKeyTile);
-  }
-  return scratch;
-}
 
 // Where the panel's queries stand and what the structural masks let them see. Calls may be tiny: what is the same for all queries is found once.
 template <class T>
 void place_queries(const Head<T>& head, Panel<T>& panel) {
   const auto& args = head.args;
   const Index count = panel.num_queries;
-  PanelRange range{.any = {}, .all = {0, args.kv_len()}};
+  PanelRange range{.any = {}, .common = {0, args.kv_len()}};
   if (args.causal || args.window_left || args.window_right || args.valid_lens || args.sequences) {
     for (Index i = 0; i < count; ++i) {
       const QueryPlace place = place_query(args, head.b, panel.first_query + i);
@@ -163,19 +57,7 @@ void start_panel(const Head<T>& head, PanelCut cut, Carver<T>& carver, Panel<T>&
   panel.width = round_up(cut.count, kLanes<T>);
   panel.kept = {};
   place_queries(head, panel);
-  panel.qt = carver.take(args.head_dim() * panel.width);
-  panel.ot = carver.take(args.v_head_dim() * panel.width);
-  panel.row_max = carver.take(panel.width);
-  panel.row_sum = carver.take(panel.width);
-  panel.moment = carver.take(panel.width);
-  panel.key_sum = carver.take(panel.width);
-  if (args.keep)
-    panel.keep_words = reinterpret_cast<MaskWord<T>*>(carver.take(kKeepTiles * kWordsPerTile * panel.width));
-  if (const auto* additive = args.additive()) {
-    panel.hidden = carver.take(additive->w_v.shape(0) * panel.width);
-    panel.exp_hidden = carver.take(additive->w_v.shape(0) * panel.width);
-    panel.wildness = carver.take(panel.width);
-  }
+  carve_panel(args, carver, panel);
   load_queries(head, panel);
   reset_softmax(panel);
 }
@@ -200,6 +82,16 @@ HWY_INLINE void for_each_tile(const AttentionArgs<T>& args, KeyRange keys, const
   }
 }
 
+// step<kVectors>(tile) for all tiles that the panel sees, their keys loaded.
+template <class T, class Step>
+HWY_INLINE void for_each_tile_of(const Head<T>& head, const Panel<T>& panel, TileScratch<T>& scratch,
+                                 const Step& step) {
+  for_each_tile(head.args, panel.range.any, [&](KeyRange tile) {
+    load_keys(head, tile, scratch.keys);
+    with_vectors<T>(panel.width, [&]<int kVectors>() { step.template operator()<kVectors>(tile); });
+  });
+}
+
 // Once all keys are folded: takes in the sink, and lets a panel that saw none have sums of 0.
 template <class T>
 void close_sums(const Head<T>& head, Panel<T>& panel) {
@@ -215,13 +107,11 @@ void close_sums(const Head<T>& head, Panel<T>& panel) {
 
 // Folds all tiles again with the values guarded: the bits of a panel in which no value was NaN or Inf, unless a visible one is.
 template <class T>
-void refold_guarded(const Head<T>& head, Panel<T>& panel, bool want_entropy, TileScratch<T>& scratch) {
+void refold_guarded(const Head<T>& head, Panel<T>& panel, Folding folding, TileScratch<T>& scratch) {
   reset_softmax(panel);
-  const Folding folding{.want_entropy = want_entropy, .guard_values = true};
-  for_each_tile(head.args, panel.range.any, [&](KeyRange tile) {
-    load_keys(head, tile, scratch.keys);
-    with_vectors<T>(panel.width, [&]<int kVectors>() { fold_tile<kVectors>(head, panel, tile, folding, scratch); });
-  });
+  folding.guard_values = true;
+  for_each_tile_of(head, panel, scratch,
+                   [&]<int kVectors>(KeyRange tile) { fold_tile<kVectors>(head, panel, tile, folding, scratch); });
 }
 
 // ot from the final weights, which are at most 1: values that overflow an unnormalised sum do not overflow this one.
@@ -229,13 +119,10 @@ template <class T>
 void sum_normalised(const Head<T>& head, Panel<T>& panel, TileScratch<T>& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
   panel.has_values = false;
-  for_each_tile(head.args, panel.range.any, [&](KeyRange tile) {
-    load_keys(head, tile, scratch.keys);
-    with_vectors<T>(panel.width, [&]<int kVectors>() {
-      weigh_tile<kVectors>(head, panel, tile, scratch);
-      if (head.args.dropout) drop_weights<kVectors>(head, panel, tile, scratch.scores);
-      add_guarded_values<kVectors>(head, panel, tile, scratch);
-    });
+  for_each_tile_of(head, panel, scratch, [&]<int kVectors>(KeyRange tile) {
+    weigh_tile<kVectors>(head, panel, tile, scratch);
+    if (head.args.dropout) drop_weights<kVectors>(head, panel, tile, scratch.scores);
+    add_guarded_values<kVectors>(head, panel, tile, scratch);
   });
   set_values(panel, v_head_dim);
   scale_values(panel, v_head_dim, keep_scale(head.args));
@@ -244,14 +131,14 @@ void sum_normalised(const Head<T>& head, Panel<T>& panel, TileScratch<T>& scratc
 // Writes out. A NaN or Inf in it may be 0 * NaN of an excluded value, an overflow of the unnormalised sum, or rightly there: such panels are
 // folded again, and the rows in which it stays are summed another way. The other rows keep the bits that they would have without it.
 template <class T>
-void finish_values(const Head<T>& head, Panel<T>& panel, TensorView<T, 4> out, bool want_entropy,
+void finish_values(const Head<T>& head, Panel<T>& panel, TensorView<T, 4> out, Folding folding,
                    TileScratch<T>& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
   T* const rows = &out(head.b, head.h, panel.first_query, 0);
   const Index stride = out.stride(2);
   close_sums(head, panel);
   if (write_values(panel, v_head_dim, keep_scale(head.args), rows, stride)) return;
-  refold_guarded(head, panel, want_entropy, scratch);
+  refold_guarded(head, panel, folding, scratch);
   close_sums(head, panel);
   if (write_values(panel, v_head_dim, keep_scale(head.args), rows, stride)) return;
   bool row_is_finite[kMaxPanelWidth<T>];
@@ -275,17 +162,17 @@ void write_attn_weights(const Head<T>& head, Panel<T>& panel, TileScratch<T>& sc
   const KeyRange any = panel.range.any;
   fill_zero(0, any.begin);
   fill_zero(any.end, head.args.kv_len());
-  for_each_tile(head.args, any, [&](KeyRange tile) {
-    load_keys(head, tile, scratch.keys);
-    with_vectors<T>(panel.width, [&]<int kVectors>() { weigh_tile<kVectors>(head, panel, tile, scratch); });
+  for_each_tile_of(head, panel, scratch, [&]<int kVectors>(KeyRange tile) {
+    weigh_tile<kVectors>(head, panel, tile, scratch);
     unpack_panel(scratch.scores, panel.width, panel.num_queries, tile.end - tile.begin, rows + tile.begin, stride,
                  [](Index, Vec<T> v) { return v; });
   });
 }
 
 template <class T>
-void finish_panel(const Head<T>& head, Panel<T>& panel, const AttentionOutput<T>& out, TileScratch<T>& scratch) {
-  finish_values(head, panel, out.out, out.entropy.has_value(), scratch);
+void finish_panel(const Head<T>& head, Panel<T>& panel, Folding folding, const AttentionOutput<T>& out,
+                  TileScratch<T>& scratch) {
+  finish_values(head, panel, out.out, folding, scratch);
   for (Index i = 0; i < panel.num_queries; ++i) {
     if (out.lse) (*out.lse)(head.b, head.h, panel.first_query + i) = lane_lse(panel, i);
     if (out.entropy) (*out.entropy)(head.b, head.h, panel.first_query + i) = lane_entropy(panel, i);
@@ -362,7 +249,7 @@ void attend(const Share<T>& share, const AttentionOutput<T>& out, TileScratch<T>
     }
   });
   scratch.prefetch = {};
-  for (Index p = 0; p < share.num_panels; ++p) finish_panel(head, panels[p], out, scratch);
+  for (Index p = 0; p < share.num_panels; ++p) finish_panel(head, panels[p], folding, out, scratch);
 }
 
 template <class T>
@@ -377,7 +264,7 @@ void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const For
   const Index first_head = task_index / plan.tasks_per_head * plan.heads_per_task;
   const Index last_head = std::min(first_head + plan.heads_per_task, args.batch() * args.num_heads()) - 1;
 
-  Carver<T> carver(workspace);
+  Carver<T> carver(workspace, plan.workspace_size);
   TileScratch<T> scratch = carve_scratch(args, carver);
   load_key_weights(args, scratch.keys);
   for (Index n = first_head; n < last_head; ++n) {

@@ -32,14 +32,19 @@ inline HWY_NOINLINE void cap_scores(T softcap, Index count, T* HWY_RESTRICT scor
     hn::Store(hn::Mul(factor, tanh(d, hn::Div(hn::Load(d, scores + n), cap))), d, scores + n);
 }
 
-/// log2(e) * bias, a finite one cut to what is finite in log2 units; inf and NaN stay.
+/// log2(e) * bias, cut to what is finite; NaN stays.
 template <class D>
-HWY_INLINE hn::Vec<D> scale_bias(D d, hn::Vec<D> bias) {
+HWY_INLINE hn::Vec<D> scale_finite_bias(D d, hn::Vec<D> bias) {
   using T = hn::TFromD<D>;
   const auto limited =
       max_keep_nan(d, hn::Set(d, -kLargestBias<T>), min_keep_nan(d, hn::Set(d, kLargestBias<T>), bias));
-  const auto is_infinite = hn::Eq(hn::Abs(bias), hn::Set(d, -kMinusInfinity<T>));
-  return hn::IfThenElse(is_infinite, bias, hn::Mul(limited, hn::Set(d, kLog2E<T>)));
+  return hn::Mul(limited, hn::Set(d, kLog2E<T>));
+}
+/// The same, but inf stays, too.
+template <class D>
+HWY_INLINE hn::Vec<D> scale_bias(D d, hn::Vec<D> bias) {
+  const auto is_infinite = hn::Eq(hn::Abs(bias), hn::Set(d, -kMinusInfinity<hn::TFromD<D>>));
+  return hn::IfThenElse(is_infinite, bias, scale_finite_bias(d, bias));
 }
 
 /// Brings log2(e) * attn_bias for the panel's queries and these keys into lanes. Lanes past the last query repeat its bias: by 0 they would see keys
@@ -76,7 +81,7 @@ inline HWY_NOINLINE void add_bias(const T* HWY_RESTRICT bias, Index count, T* HW
     hn::Store(add_bias(hn::Load(d, bias + n), hn::Load(d, scores + n)), d, scores + n);
 }
 
-/// t -= log2(e) * slope * |position of the lane's query - key|.
+/// t -= log2(e) * slope * |position of the lane's query - key|. A product that overflows counts as the largest, and hides no key.
 template <int kVectors, class T>
 HWY_NOINLINE void add_alibi(T slope, const Panel<T>& panel, KeyRange tile, T* HWY_RESTRICT scores) {
   const Tag<T> d;
@@ -87,7 +92,7 @@ HWY_NOINLINE void add_alibi(T slope, const Panel<T>& panel, KeyRange tile, T* HW
     for (Index v = 0; v < kVectors; ++v) {
       T* const place = scores + (j * kVectors + v) * kLanes<T>;
       const auto distance = hn::Abs(hn::Sub(hn::Load(d, position + v * kLanes<T>), hn::Set(d, static_cast<T>(j))));
-      hn::Store(hn::Sub(hn::Load(d, place), scale_bias(d, hn::Mul(factor, distance))), d, place);
+      hn::Store(hn::Sub(hn::Load(d, place), scale_finite_bias(d, hn::Mul(factor, distance))), d, place);
     }
   }
 }
@@ -105,12 +110,12 @@ HWY_NOINLINE void score_tile(const Head<T>& head, const Panel<T>& panel, KeyRang
     add_bias(scratch.bias, count, scores);
   }
   if (args.alibi_slopes) add_alibi<kVectors>((*args.alibi_slopes)(head.h), panel, tile, scores);
-  if (scratch.visibility.all) return;
+  if (scratch.visibility.is_full) return;
   if (scratch.visibility.by_range) return mask_by_range<kVectors>(scratch.visibility, scores);
   mask_scores<kVectors>(scratch.visibility, num_keys, scores);
 }
 
-/// A Finish of tiles-inl.h that turns scores into weights while they are in registers: what add_bias(), mask_by_range(),
+/// An Epilogue of tiles-inl.h that turns scores into weights while they are in registers: what add_bias(), mask_by_range(),
 /// find_tile_max() and exponentiate() do, to the same bits.
 template <class T, int kVectors>
 struct WeighSums {
@@ -141,7 +146,7 @@ struct WeighSums {
           t[r][v] = add_bias(hn::Load(d, bias + ((first + r) * kVectors + v) * kLanes<T>), t[r][v]);
       }
     }
-    if (!visibility->all && !visibility->all_see(kFirst, kVectors, {first, first + kRows})) {
+    if (!visibility->is_full && !visibility->all_see(kFirst, kVectors, {first, first + kRows})) {
 #pragma GCC unroll 16
       for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -153,7 +158,7 @@ struct WeighSums {
 #pragma GCC unroll 4
       for (int v = kFirst; v < kVectors; ++v) {
         largest[v] = hn::Max(largest[v], t[r][v]);
-        const auto p = exp2_or_zero(d, hn::Sub(t[r][v], row_max[v]));
+        const auto p = exp2_weight(d, hn::Sub(t[r][v], row_max[v]));
         total[v] = hn::Add(total[v], p);
         hn::Store(p, d, weights + (r * kVectors + v) * kLanes<T>);
       }
@@ -163,48 +168,56 @@ struct WeighSums {
 };
 
 /// The weights of a tile in one pass, where nothing but attn_bias and ranges of keys comes between a score and its weight, all lanes have seen
-/// keys and no score is out of reach; otherwise false, and nothing of the panel has changed.
+/// keys and no score is out of reach; otherwise false, and no sum of the panel has changed. Where scores are spread wide one tile after another is out
+/// of reach; then it is not even tried.
 template <int kVectors, class T>
 HWY_INLINE bool weigh_at_once(const Head<T>& head, Panel<T>& panel, KeyRange tile, TileScratch<T>& scratch) {
   const auto& args = head.args;
-  if (args.additive() || args.softcap || args.alibi_slopes) return false;
-  if (!scratch.visibility.all && !scratch.visibility.by_range) return false;
+  if (args.additive() || args.softcap || args.alibi_slopes || panel.is_climbing) return false;
+  if (!scratch.visibility.is_full && !scratch.visibility.by_range) return false;
   const Tag<T> d;
-  WeighSums<T, kVectors> finish;
-  finish.out = scratch.scores;
-  finish.prefetch = &scratch.prefetch;
-  finish.visibility = &scratch.visibility;
-  finish.factor = score_factor(args);
-  finish.bias = args.attn_bias ? scratch.bias : nullptr;
+  WeighSums<T, kVectors> epilogue;
+  epilogue.out = scratch.scores;
+  epilogue.prefetch = &scratch.prefetch;
+  epilogue.visibility = &scratch.visibility;
+  epilogue.factor = score_factor(args);
+  epilogue.bias = args.attn_bias ? scratch.bias : nullptr;
   for (int v = 0; v < kVectors; ++v) {
-    finish.row_max[v] = hn::Load(d, panel.row_max + v * kLanes<T>);
-    finish.tile_max[v] = hn::Set(d, kMinusInfinity<T>);
-    finish.sum[v] = hn::Zero(d);
-    if (!hn::AllTrue(d, hn::Gt(finish.row_max[v], hn::Set(d, kMinusInfinity<T>)))) return false;
+    epilogue.row_max[v] = hn::Load(d, panel.row_max + v * kLanes<T>);
+    epilogue.tile_max[v] = hn::Set(d, kMinusInfinity<T>);
+    epilogue.sum[v] = hn::Zero(d);
+    if (!hn::AllTrue(d, hn::Gt(epilogue.row_max[v], hn::Set(d, kMinusInfinity<T>)))) return false;
   }
   if (args.attn_bias) gather_bias(head, panel, tile, scratch.bias);
-  product_scores<kVectors>(head, panel, tile, scratch, finish);
+  product_scores<kVectors>(head, panel, tile, scratch, epilogue);
   for (int v = 0; v < kVectors; ++v)
-    if (!hn::AllFalse(d, rises(panel, v, finish.tile_max[v], kReach<T>))) return false;
+    panel.is_climbing |= !hn::AllFalse(d, rises(panel, v, epilogue.tile_max[v], kReach<T>));
+  if (panel.is_climbing) return false;
   for (int v = 0; v < kVectors; ++v) {
     T* const row_sum = panel.row_sum + v * kLanes<T>;
-    hn::Store(hn::Add(hn::Load(d, row_sum), finish.sum[v]), d, row_sum);
+    hn::Store(hn::Add(hn::Load(d, row_sum), epilogue.sum[v]), d, row_sum);
   }
-  raise_after<kVectors>(panel, finish.tile_max, args.v_head_dim(), tile.end - tile.begin, scratch.scores);
+  raise_after<kVectors>(panel, epilogue.tile_max, args.v_head_dim(), tile.end - tile.begin, scratch.scores);
   return true;
 }
 
+/// How a tile is folded.
+struct Folding {
+  bool want_entropy = false;
+  bool guard_values = false;  ///< against NaN and Inf in V, see add_guarded_values()
+};
+
 /// The weights of a tile step by step.
 template <int kVectors, class T>
-HWY_INLINE void weigh_in_steps(const Head<T>& head, Panel<T>& panel, KeyRange tile, bool want_entropy,
+HWY_INLINE void weigh_in_steps(const Head<T>& head, Panel<T>& panel, KeyRange tile, Folding folding,
                                TileScratch<T>& scratch) {
   const Index v_head_dim = head.args.v_head_dim();
   const Steps& steps = scratch.visibility.steps;
   Vec<T> tile_max[kVectors];
   score_tile<kVectors>(head, panel, tile, scratch, scratch.scores);
   find_tile_max(scratch.scores, steps, tile_max);
-  raise_before<kVectors>(panel, tile_max, v_head_dim);
-  if (want_entropy)
+  panel.is_climbing &= raise_before<kVectors>(panel, tile_max, v_head_dim);
+  if (folding.want_entropy)
     exponentiate<kVectors, true>(panel, steps, scratch.scores);
   else
     exponentiate<kVectors, false>(panel, steps, scratch.scores);
@@ -228,7 +241,7 @@ HWY_NOINLINE void weigh_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile
     for (Index j = 0; j < seen.end - seen.begin; ++j) {
       T* const place = scores + j * kWidth + i;
       const auto t = hn::Load(d, place);
-      const auto weight = hn::Div(exp2_or_zero(d, hn::Sub(t, row_max)), row_sum);
+      const auto weight = hn::Div(exp2_weight(d, hn::Sub(t, row_max)), row_sum);
       hn::Store(hn::IfThenZeroElse(hn::Eq(t, excluded), weight), d, place);
     }
   }
@@ -258,12 +271,6 @@ HWY_NOINLINE void add_guarded_values(const Head<T>& head, Panel<T>& panel, KeyRa
                              panel.ot);
 }
 
-/// How a tile is folded.
-struct Folding {
-  bool want_entropy = false;
-  bool guard_values = false;  ///< against NaN and Inf in V, see add_guarded_values()
-};
-
 static_assert(kKeyTile <= kMaxDepth, "a tile of keys is not cut");
 
 /// Folds one tile of keys and values into the panel.
@@ -278,7 +285,7 @@ HWY_NOINLINE void fold_tile(const Head<T>& head, Panel<T>& panel, KeyRange whole
   bool is_weighed = false;
   if constexpr (kLanesAreMany<T>)
     is_weighed = !folding.want_entropy && weigh_at_once<kVectors>(head, panel, tile, scratch);
-  if (!is_weighed) weigh_in_steps<kVectors>(head, panel, tile, folding.want_entropy, scratch);
+  if (!is_weighed) weigh_in_steps<kVectors>(head, panel, tile, folding, scratch);
   if (head.args.dropout) drop_weights<kVectors>(head, panel, tile, scratch.scores);
   if (folding.guard_values) return add_guarded_values<kVectors>(head, panel, tile, scratch);
   const T* const values = head.value(tile.begin);

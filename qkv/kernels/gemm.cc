@@ -23,31 +23,35 @@ using VecF32 = Vec<float>;
 
 // One task packs its tokens into panels once (unless they are few, see kFewTokens), then walks the weights in blocks of rows, each block against every panel:
 //   for each block of weight rows (in L2)    for each panel (x^T in lanes)    y^T tile = W x^T -> bias, activation -> y
-constexpr Index kMaxPanelsPerTask = 8;
+constexpr Index kMaxPanelsPerTask = 8;  // in L2 beside a block of weights while in_dim is at most 512 or so
 // Packing a panel costs as much as 15 or so outputs: a task should have many, if there are enough tasks without cutting the outputs.
 constexpr Index kMaxOutputsPerTask = 768, kMinOutputsPerTask = 96;
-constexpr Index kEnoughTasks = 8;
+constexpr Index kEnoughTasks = 8;                 // for a few threads to share evenly
 constexpr Index kBlockFloats = Index{48} * 1024;  // 192 KiB of weights: less than half of a 512 KiB L2
-constexpr Index kRowStep = 24;                    // whole tiles, whatever their rows
+constexpr Index kRowStep = 24;                    // whole tiles of 12, 6, 4 or 8 rows; of 16 rows and 8
+// Up to this many tokens would leave most lanes of a panel empty; then the lanes run along in_dim instead, and what is left is reading the
+// weights once.
+constexpr Index kFewTokens = std::min<Index>(4, kLanes<float>);
 
 Index block_rows(Index in_dim) {
-  return std::clamp<Index>(kBlockFloats / std::max<Index>(in_dim, 1) / kRowStep, 1, 4) * kRowStep;
+  return std::clamp<Index>(kBlockFloats / in_dim / kRowStep, 1, 4) * kRowStep;
 }
 
 LinearPlan plan(Index num_tokens, Index in_dim, Index out_dim) {
   LinearPlan plan;
+  if (num_tokens == 0 || out_dim == 0) return plan;
   const Index panels = count_panels<float>(num_tokens);
   const auto cut_evenly = [](Index len, Index cuts, Index unit) { return round_up(ceil_div(len, cuts), unit); };
-  Index output_cuts = ceil_div(std::max<Index>(out_dim, 1), kMaxOutputsPerTask);
+  Index output_cuts = ceil_div(out_dim, kMaxOutputsPerTask);
   const Index token_cuts =
       std::max(ceil_div(panels, kMaxPanelsPerTask), std::min(panels, ceil_div(kEnoughTasks, output_cuts)));
-  if (num_tokens == 0 || out_dim == 0) return plan;
   output_cuts = std::max(output_cuts, std::min(out_dim / kMinOutputsPerTask, ceil_div(kEnoughTasks, token_cuts)));
   plan.panels_per_task = cut_evenly(panels, token_cuts, 1);
   plan.outputs_per_task = cut_evenly(out_dim, output_cuts, kRowStep);
   plan.num_tasks = ceil_div(panels, plan.panels_per_task) * ceil_div(out_dim, plan.outputs_per_task);
-  plan.workspace_floats =
-      round_up((plan.panels_per_task * in_dim + block_rows(in_dim)) * kMaxPanelWidth<float>, kLineElements<float>);
+  const Index packed_rows = num_tokens <= kFewTokens ? 0 : plan.panels_per_task * in_dim;
+  // Every worker's share begins on a cache line.
+  plan.workspace_floats = round_up((packed_rows + block_rows(in_dim)) * kMaxPanelWidth<float>, kLineElements<float>);
   return plan;
 }
 
@@ -79,10 +83,6 @@ HWY_NOINLINE void write_outputs(const LinearArgs& args, Index token, Index count
                });
 }
 
-// Up to this many tokens would leave most lanes of a panel empty; then the lanes run along in_dim instead, and what is left is reading the
-// weights once.
-constexpr Index kFewTokens = std::min<Index>(4, kLanes<float>);
-
 // yt[r][t] = w_r . x_t for rows r .. r+kRows-1 of the block and all kTokens tokens.
 template <int kRows, int kTokens>
 HWY_INLINE void dot_rows(const LinearArgs& args, Index first_output, Index r, Index width, float* HWY_RESTRICT yt) {
@@ -94,11 +94,13 @@ HWY_INLINE void dot_rows(const LinearArgs& args, Index first_output, Index r, In
   VecF32 sums[kRows][kTokens];
   for (auto& row : sums)
     for (auto& v : row) v = hn::Zero(d);
+  // The rows that come next, if any: their beginnings are where the processor's own prefetching has to start anew.
+  const bool are_last = first_output + r + 2 * kRows > args.weight.shape(0);
+  const Index to_next_rows = are_last ? 0 : kRows * args.weight.stride(0);
   Index c = 0;
   for (; c + kLanes<float> <= in_dim; c += kLanes<float>) {
-    // The rows that come next: their beginnings are where the processor's own prefetching has to start anew.
     if (c % kLineElements<float> == 0)
-      for (int n = 0; n < kRows; ++n) __builtin_prefetch(w[n] + kRows * args.weight.stride(0) + c, 0, 2);
+      for (int n = 0; n < kRows; ++n) __builtin_prefetch(w[n] + to_next_rows + c, 0, 2);
     VecF32 tokens[kTokens];
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) tokens[t] = hn::LoadU(d, x[t] + c);

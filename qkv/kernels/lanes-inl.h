@@ -31,7 +31,7 @@ inline constexpr Index kLanes = hn::MaxLanes(Tag<T>());
 template <class T>
 inline constexpr bool kLanesAreMany = kLanes<T> >= 8;
 
-inline constexpr bool kHas32Registers = HWY_ARCH_ARM || kLanes<float> == 16;
+inline constexpr bool kHas32Registers = HWY_ARCH_ARM_A64 || kLanes<float> == 16;
 
 /// Elements of a cache line.
 template <class T>

@@ -1,5 +1,4 @@
-// Elementary functions on vectors of float and of double (erf: float). Coefficients: tools/fit_polynomials.py; 2^f for floats:
-// docs/kernels.md.
+// Elementary functions on vectors of float and of double (erf: float). Coefficients: tools/fit_polynomials.py.
 
 #if defined(QKV_KERNELS_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef QKV_KERNELS_MATH_INL_H_
@@ -16,6 +15,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
+
+template <class T>
+inline constexpr T kLog2E = static_cast<T>(1.442695040888963407);
+inline constexpr double kLn2 = 0.693147180559945309;
+
 /// The larger of `bound` and v, NaN where v is NaN. (Highway leaves it open which operand of Max survives a NaN; on x86
 /// the second does.)
 template <class D, class V>
@@ -100,45 +104,45 @@ struct MathConstants<double> {
   static constexpr double kTanhDenominator[] = {2027025, 945945, 51975, 630, 1};
 };
 
-/// Below this exp2_or_zero is an exact 0.
+/// Below this 2^t would be denormal.
 template <class T>
-inline constexpr T kLowestExponent = -MathConstants<T>::kExponentBias;
+inline constexpr T kLowestExponent = 1 - MathConstants<T>::kExponentBias;
 
 #if HWY_TARGET == HWY_AVX3
 /// exp2_or_zero() by the instructions that AVX-512 has for it: t - floor(t), and p * 2^floor(t). On Sapphire Rapids 5.7 cycles a vector
-/// where the other way takes 8.0. 0 below -126 already, so that no weight is denormal.
-HWY_INLINE hn::Vec<Tag<float>> exp2_avx512(Tag<float> d, hn::Vec<Tag<float>> t) {
+/// where the other way takes 8.0.
+HWY_INLINE hn::Vec<Tag<float>> exp2_avx512(Tag<float> d, hn::Vec<Tag<float>> t, float lowest) {
   const auto p = polynomial(d, hn::Vec<Tag<float>>{_mm512_reduce_ps(t.raw, _MM_FROUND_TO_NEG_INF)},
                             MathConstants<float>::kExp2OfFraction);
-  const __mmask16 is_normal_or_nan = _mm512_cmp_ps_mask(t.raw, _mm512_set1_ps(-126), _CMP_NLT_UQ);
-  return {_mm512_maskz_scalef_ps(is_normal_or_nan, p.raw, t.raw)};
+  const __mmask16 is_not_low = _mm512_cmp_ps_mask(t.raw, _mm512_set1_ps(lowest), _CMP_NLT_UQ);
+  return {_mm512_maskz_scalef_ps(is_not_low, p.raw, t.raw)};
 }
-HWY_INLINE hn::Vec<Tag<double>> exp2_avx512(Tag<double> d, hn::Vec<Tag<double>> t) {
+HWY_INLINE hn::Vec<Tag<double>> exp2_avx512(Tag<double> d, hn::Vec<Tag<double>> t, double lowest) {
   const auto p = polynomial(d, hn::Vec<Tag<double>>{_mm512_reduce_pd(t.raw, _MM_FROUND_TO_NEG_INF)},
                             MathConstants<double>::kExp2OfFraction);
-  const __mmask8 is_normal_or_nan = _mm512_cmp_pd_mask(t.raw, _mm512_set1_pd(-1022), _CMP_NLT_UQ);
-  return {_mm512_maskz_scalef_pd(is_normal_or_nan, p.raw, t.raw)};
+  const __mmask8 is_not_low = _mm512_cmp_pd_mask(t.raw, _mm512_set1_pd(lowest), _CMP_NLT_UQ);
+  return {_mm512_maskz_scalef_pd(is_not_low, p.raw, t.raw)};
 }
 #endif
 
-/// 2^t for t <= 127: error below 1 ulp (1.2 on targets without FMA, 1.1 on AVX-512), exactly 0 for t < -126.5 (-inf included) and
+/// 2^t for t <= 127: error below 1 ulp (1.2 on targets without FMA, 1.1 on AVX-512), exactly 0 for t < lowest (-inf included) and
 /// exactly 1 at 0; NaN stays NaN. In double the same with 1023 for 127. 2^t = 2^n 2^f with n the nearest integer and |f| <= 1/2. Adding
-/// 1.5 * 2^23 (2^52) rounds to an integer and leaves it in the low bits. The polynomial's first coefficient is 1, and at n = -127 the
-/// exponent bits of 2^n are those of 0. Degree 6 costs 0.7 % of a forward call at head_dim 64 over degree 5, whose error is 2.8 ulp.
-template <class D>
-HWY_INLINE hn::Vec<D> exp2_or_zero(D d, hn::Vec<D> t) {
-  using Constants = MathConstants<hn::TFromD<D>>;
+/// 1.5 * 2^23 (2^52) rounds to an integer and leaves it in the low bits. The polynomial's first coefficient is 1. Degree 6 costs 0.7 % of a
+/// forward call at head_dim 64 over degree 5, whose error is 2.8 ulp.
+template <class D, class T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> exp2_or_zero(D d, hn::Vec<D> t, T lowest = kLowestExponent<T>) {
 #if HWY_TARGET == HWY_AVX3
-  return exp2_avx512(d, t);
+  return exp2_avx512(d, t, lowest);
 #else
+  using Constants = MathConstants<T>;
   const hn::RebindToSigned<D> di;
   const auto rounder = hn::Set(d, Constants::kRounder);
-  t = max_keep_nan(d, hn::Set(d, kLowestExponent<hn::TFromD<D>>), t);
   const auto shifted = hn::Add(t, rounder);
   const auto f = hn::Sub(t, hn::Sub(shifted, rounder));
   const auto exponent = hn::Add(hn::BitCast(di, shifted), hn::Set(di, Constants::kExponentBias));
   const auto power = hn::BitCast(d, hn::ShiftLeft<Constants::kMantissaBits>(exponent));
-  return hn::Mul(polynomial(d, f, Constants::kExp2), power);  // a product, so that NaN stays NaN whatever its payload
+  const auto result = hn::Mul(polynomial(d, f, Constants::kExp2), power);  // a product, so that NaN stays NaN
+  return hn::IfThenZeroElse(hn::Lt(t, hn::Set(d, lowest)), result);
 #endif
 }
 

@@ -14,16 +14,13 @@
 
 #include "hwy/highway.h"
 #include "qkv/kernels/attention_args.h"
+#include "qkv/kernels/math-inl.h"
 #include "qkv/kernels/tile_mask.h"
 #include "qkv/kernels/tiles-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace qkv::kernels {
 namespace HWY_NAMESPACE {
-
-template <class T>
-inline constexpr T kLog2E = static_cast<T>(1.442695040888963407);
-inline constexpr double kLn2 = 0.693147180559945309;
 
 /// Keys in a tile: a tile of scores, 96 x 24 floats or 96 x 12 doubles on AVX2, is 9 KiB, and beside the panel's Q^T (6 KiB at head_dim 64) it leaves half
 /// of a 32 KiB L1 to K and V. On AVX2 48 to 192 were within two points of each other at head_dim 64, and 96 beat 144 by
@@ -41,7 +38,7 @@ using MaskWord = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t
 /// What a panel sees of some keys: those of a tile, or part of them.
 template <class T>
 struct Visibility {
-  bool all = true;  ///< every query sees every key: nothing to mask
+  bool is_full = true;  ///< every query sees every key: nothing to mask
   /// Each lane sees the keys key_begin <= j < key_end, and the words count for nothing; otherwise only the words count.
   bool by_range = true;
   Steps steps;                   ///< how far each vector of queries has to go
@@ -105,13 +102,14 @@ struct Panel {
   IdSpan documents;                                                ///< of the queries
   KeyRange kept;                                                   ///< the keys of keep_words
 
-  T* qt;            ///< [head_dim, width]: Q^T; in cosine scoring of length 1
-  T* ot;            ///< [v_head_dim, width]
-  bool has_values;  ///< whether ot holds a sum; until then it is unset and counts as 0
-  T* row_max;       ///< [width]
-  T* row_sum;       ///< [width]
-  T* moment;        ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
-  T* key_sum;       ///< [width]: row_sum without the sink, known once all keys are folded
+  T* qt;             ///< [head_dim, width]: Q^T; in cosine scoring of length 1
+  T* ot;             ///< [v_head_dim, width]
+  bool has_values;   ///< whether ot holds a sum; until then it is unset and counts as 0
+  bool is_climbing;  ///< whether tiles have lately turned out to lie too far above row_max to be weighed at once
+  T* row_max;        ///< [width]
+  T* row_sum;        ///< [width]
+  T* moment;         ///< [width]: sum_j 2^(t_j - row_max) (t_j - row_max), for the entropy
+  T* key_sum;        ///< [width]: row_sum without the sink, known once all keys are folded
 
   /// [kKeepTiles * kWordsPerTile, width]: `keep` as in Visibility::words, from key kept.begin on.
   MaskWord<T>* keep_words;

@@ -34,6 +34,10 @@ namespace HWY_NAMESPACE {
 template <class T>
 inline constexpr T kTameHidden = sizeof(T) == 4 ? 40 : 300;
 
+/// Up to this |w_v| the quick form stays finite, too.
+template <class T>
+inline constexpr T kTameWeight = sizeof(T) == 4 ? 1e27 : 1e270;
+
 /// What lengths are computed in.
 template <class T>
 using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;
@@ -126,6 +130,13 @@ inline void load_key_weights(const AttentionArgs<T>& args, KeyFeatures<T>& keys)
                keys.w_k + n * k_head_dim, kMaxPanelWidth<T>);
 }
 
+template <class T>
+inline bool has_tame_weights(const AdditiveScoring<T>& additive) {
+  bool all_tame = true;
+  for (Index n = 0; n < additive.w_v.shape(0); ++n) all_tame &= std::abs(additive.w_v(n)) <= kTameWeight<T>;
+  return all_tame;
+}
+
 /// b = w_k k and e^(2b) for each key of a tile.
 template <class T>
 inline HWY_NOINLINE void project_keys(const Head<T>& head, const AdditiveScoring<T>& additive, KeyRange tile,
@@ -133,7 +144,7 @@ inline HWY_NOINLINE void project_keys(const Head<T>& head, const AdditiveScoring
   const Tag<T> d;
   const auto& args = head.args;
   const Index num_keys = tile.end - tile.begin;
-  std::fill_n(keys.is_tame, num_keys, true);
+  std::fill_n(keys.is_tame, num_keys, has_tame_weights(additive));
   for (Index n = 0; n < hidden_panels<T>(additive.w_v.shape(0)); ++n) {
     T* const hidden = keys.hidden + n * kKeyTile * kMaxPanelWidth<T>;
     T* const exp_hidden = keys.exp_hidden + n * kKeyTile * kMaxPanelWidth<T>;
@@ -189,12 +200,12 @@ HWY_INLINE void additive_row_direct(const AdditiveScoring<T>& additive, const Pa
 }
 
 /// The same by the quick form, sum_n w_n - 2 sum_n w_n / (e^2a e^2b + 1). Denominators are cut off where the fraction no longer shows beside
-/// the 1 it is subtracted from; a product of two then stays finite.
+/// the 1 it is subtracted from; a product of two, or of one and a weight, then stays finite.
 template <int kVectors, class T>
 HWY_INLINE void additive_row_quick(const AdditiveScoring<T>& additive, const Panel<T>& panel,
                                    const KeyFeatures<T>& keys, Index key, Vec<T> (&score)[kVectors]) {
   const Tag<T> d;
-  const auto one = hn::Set(d, T{1}), bound = hn::Set(d, static_cast<T>(sizeof(T) == 4 ? 1e18 : 1e36));
+  const auto one = hn::Set(d, T{1}), bound = hn::Set(d, static_cast<T>(sizeof(T) == 4 ? 0x1p30 : 0x1p60));
   const auto denominator = [&](Index n, int v) {
     const auto exp_a = hn::Load(d, panel.exp_hidden + (n * kVectors + v) * kLanes<T>);
     return min_keep_nan(d, bound, hn::MulAdd(exp_a, hn::Set(d, hidden_of_key(keys.exp_hidden, n, key)), one));
@@ -240,10 +251,10 @@ HWY_INLINE void additive_row(const AdditiveScoring<T>& additive, const Panel<T>&
   for (int v = 0; v < kVectors; ++v) hn::Store(hn::Mul(score[v], hn::Set(d, factor)), d, scores + v * kLanes<T>);
 }
 
-/// Hands the dot product or cosine of the tile's keys with the queries, as far as the steps go, to `finish`.
-template <int kVectors, class T, class Finish>
+/// Hands the dot product or cosine of the tile's keys with the queries, as far as the steps go, to `epilogue`.
+template <int kVectors, class T, class Epilogue>
 HWY_INLINE void product_scores(const Head<T>& head, const Panel<T>& panel, KeyRange tile, const TileScratch<T>& scratch,
-                               Finish& finish) {
+                               Epilogue& epilogue) {
   const auto& args = head.args;
   const Index head_dim = args.head_dim();
   const bool is_cosine = std::holds_alternative<CosineScoring>(args.scoring);
@@ -251,7 +262,7 @@ HWY_INLINE void product_scores(const Head<T>& head, const Panel<T>& panel, KeyRa
   const T* const rows = is_cosine ? keys.unit_keys + (tile.begin - keys.first_key) * head_dim : head.key(tile.begin);
   const Index stride = is_cosine ? head_dim : args.k.stride(2);
   for_each_step<T, kVectors>(scratch.visibility.steps, [&]<int kFirst>(Index first, Index end) {
-    multiply_rows<kVectors, kFirst>(rows, stride, first, end, panel.qt, head_dim, finish);
+    multiply_rows<kVectors, kFirst>(rows, stride, first, end, panel.qt, head_dim, epilogue);
   });
 }
 
@@ -261,8 +272,8 @@ HWY_INLINE void raw_scores(const Head<T>& head, const Panel<T>& panel, KeyRange 
                            T* HWY_RESTRICT scores) {
   const auto* additive = head.args.additive();
   if (!additive) {
-    StoreSums<T, kVectors> finish{scores, nullptr, &scratch.prefetch, score_factor(head.args)};
-    return product_scores<kVectors>(head, panel, tile, scratch, finish);
+    StoreSums<T, kVectors> epilogue{scores, nullptr, &scratch.prefetch, score_factor(head.args)};
+    return product_scores<kVectors>(head, panel, tile, scratch, epilogue);
   }
   for (Index j = 0; j < tile.end - tile.begin; ++j)
     additive_row<kVectors>(*additive, panel, scratch.keys, tile.begin - scratch.keys.first_key + j,

@@ -35,13 +35,24 @@ inline constexpr T kSlack = 8;
 template <class T>
 inline constexpr T kReach = 16;
 
+/// A weight below 2^kLowestWeight, row_max counting as 1, is an exact 0. It would not show in a row's sums; its products with values would be
+/// denormal, and each of them take the time of a hundred others: a call whose scores are spread wide took five to nine times as long.
+template <class T>
+inline constexpr T kLowestWeight = sizeof(T) == 4 ? -100 : -900;
+
+/// 2^t of a weight, or of what sums of weights are multiplied by.
+template <class D>
+HWY_INLINE hn::Vec<D> exp2_weight(D d, hn::Vec<D> t) {
+  return exp2_or_zero(d, t, kLowestWeight<hn::TFromD<D>>);
+}
+
 /// Finite biases and sinks count as +-this at most, so that none turns into -inf in log2 units: however low, a finite bias does not hide its key.
 template <class T>
 inline constexpr T kLargestBias = std::numeric_limits<T>::max() / T{1.5};  // log2(e) is below 1.5
 
 template <class T>
 inline void reset_softmax(Panel<T>& panel) {
-  panel.has_values = false;
+  panel.has_values = panel.is_climbing = false;
   std::fill_n(panel.row_max, panel.width, kMinusInfinity<T>);
   std::fill_n(panel.row_sum, panel.width, T{0});
   std::fill_n(panel.moment, panel.width, T{0});
@@ -61,10 +72,10 @@ HWY_INLINE Vec<T> rescale(Panel<T>& panel, Index i, Vec<T> new_max, Index v_head
   const Tag<T> d;
   const auto old_max = hn::Load(d, panel.row_max + i);
   const auto drop = hn::IfThenElseZero(hn::Ne(new_max, old_max), hn::Sub(old_max, new_max));
-  const auto factor = exp2_or_zero(d, drop);  // exactly 1 where the lane did not rise, 0 where it had seen no key
+  const auto factor = exp2_weight(d, drop);  // exactly 1 where the lane did not rise, 0 where it had seen no key
   const auto sum = hn::Load(d, panel.row_sum + i);
-  // Below kLowestExponent the factor is 0, whatever moment was, as long as it is finite.
-  const auto change = max_keep_nan(d, hn::Set(d, kLowestExponent<T>), drop);
+  // Below kLowestWeight the factor is 0, whatever moment was, as long as it is finite.
+  const auto change = max_keep_nan(d, hn::Set(d, kLowestWeight<T>), drop);
   const auto moment = hn::MulAdd(sum, change, hn::Load(d, panel.moment + i));
   hn::Store(new_max, d, panel.row_max + i);
   hn::Store(hn::Mul(factor, sum), d, panel.row_sum + i);
@@ -97,16 +108,19 @@ HWY_INLINE hn::Mask<Tag<T>> rises(const Panel<T>& panel, int v, Vec<T> tile_max,
   return hn::Gt(tile_max, hn::Add(hn::Load(d, panel.row_max + v * kLanes<T>), hn::Set(d, margin)));
 }
 
-/// Raises row_max to the tile's largest score in the lanes where that is more than kReach above, before the tile is weighed.
+/// Raises row_max to the tile's largest score in the lanes where that is more than kReach above, before the tile is weighed. Whether there are any.
 template <int kVectors, class T>
-HWY_INLINE void raise_before(Panel<T>& panel, const Vec<T> (&tile_max)[kVectors], Index v_head_dim) {
+HWY_INLINE bool raise_before(Panel<T>& panel, const Vec<T> (&tile_max)[kVectors], Index v_head_dim) {
   const Tag<T> d;
+  bool any_rose = false;
   for (int v = 0; v < kVectors; ++v) {
     const auto rose = rises(panel, v, tile_max[v], kReach<T>);
     if (hn::AllFalse(d, rose)) continue;
+    any_rose = true;
     const Index i = v * kLanes<T>;
     rescale<kVectors>(panel, i, hn::IfThenElse(rose, tile_max[v], hn::Load(d, panel.row_max + i)), v_head_dim);
   }
+  return any_rose;
 }
 
 /// Raises row_max in the lanes where the tile's largest score lies more than kSlack above, after the tile was weighed, and brings its weights
@@ -152,10 +166,10 @@ HWY_INLINE void exponentiate(Panel<T>& panel, const Steps& steps, T* HWY_RESTRIC
       for (int v = kFirst; v < kVectors; ++v) {
         T* const place = scores + (j * kVectors + v) * kLanes<T>;
         const auto t = hn::Sub(hn::Load(d, place), row_max[v]);
-        const auto p = exp2_or_zero(d, t);
+        const auto p = exp2_weight(d, t);
         sum[v] = hn::Add(sum[v], p);
         // -inf becomes finite here, so that an excluded key adds 0 * t = 0.
-        if constexpr (kMoment) moment[v] = hn::MulAdd(p, max_keep_nan(d, hn::Set(d, kLowestExponent<T>), t), moment[v]);
+        if constexpr (kMoment) moment[v] = hn::MulAdd(p, max_keep_nan(d, hn::Set(d, kLowestWeight<T>), t), moment[v]);
         hn::Store(p, d, place);
       }
     }
@@ -177,7 +191,7 @@ HWY_NOINLINE void add_sink(T sink, Index v_head_dim, Panel<T>& panel) {
     rescale<kVectors>(panel, i, hn::IfThenElse(hn::Lt(t, row_max), row_max, t), v_head_dim);
     const auto sum = hn::Load(d, panel.row_sum + i), new_max = hn::Load(d, panel.row_max + i);
     hn::Store(sum, d, panel.key_sum + i);
-    hn::Store(hn::Add(sum, exp2_or_zero(d, hn::Sub(t, new_max))), d, panel.row_sum + i);
+    hn::Store(hn::Add(sum, exp2_weight(d, hn::Sub(t, new_max))), d, panel.row_sum + i);
   }
 }
 

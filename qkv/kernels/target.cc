@@ -55,6 +55,8 @@ const NamedTarget* find_target(std::string_view name) {
 
 // What the processor has, capped or not; the portable target is always there.
 std::int64_t uncapped_targets = 0;
+// Those that QKV_TARGET rules out.
+std::int64_t targets_above_cap = 0;
 
 bool read_target_cap() {
   uncapped_targets = hwy::SupportedTargets() | HWY_EMU128 | HWY_SCALAR;
@@ -65,7 +67,8 @@ bool read_target_cap() {
   for (const NamedTarget& target : kTargets) names += (names.empty() ? "" : ", ") + std::string(target.name);
   check(cap != nullptr, "active_target", "QKV_TARGET", name, "one of " + names);
   const std::int64_t best_allowed = cap->bits & -cap->bits;
-  hwy::DisableTargets(best_allowed - 1);  // all that are better
+  targets_above_cap = best_allowed - 1;  // all that are better
+  hwy::DisableTargets(targets_above_cap);
   return true;
 }
 
@@ -92,7 +95,9 @@ std::vector<std::string_view> supported_targets() {
 }
 
 void set_target_for_test(std::string_view name) {
+  apply_target_cap();
   const NamedTarget* target = find_target(name);
+  hwy::DisableTargets(target ? 0 : targets_above_cap);
   hwy::SetSupportedTargetsForTest(target ? target->bits : 0);
   hwy::GetChosenTarget().DeInit();
 }

@@ -60,17 +60,17 @@ QueryPlace place_query(const AttentionArgs<T>& args, Index b, Index i) {
   return {position, keys.empty() ? KeyRange{0, 0} : keys};
 }
 
-/// The ranges of a panel's queries taken together: tiles outside `any` are skipped, those inside `all` need no masking.
+/// The ranges of a panel's queries taken together: tiles outside `any` are skipped, those inside `common` need no masking.
 struct PanelRange {
-  KeyRange any;  ///< smallest range that holds every query's
-  KeyRange all;  ///< keys that every query sees
+  KeyRange any;     ///< smallest range that holds every query's
+  KeyRange common;  ///< keys that every query sees
 
-  /// Takes in one more query. A query that sees nothing leaves `any` alone and empties `all`.
+  /// Takes in one more query. A query that sees nothing leaves `any` alone and empties `common`.
   void add(KeyRange range) {
     if (!range.empty()) {
       any = any.empty() ? range : KeyRange{std::min(any.begin, range.begin), std::max(any.end, range.end)};
     }
-    all = {std::max(all.begin, range.begin), std::min(all.end, range.end)};
+    common = {std::max(common.begin, range.begin), std::min(common.end, range.end)};
   }
 };
 

@@ -68,12 +68,13 @@ inline Index count_panels(Index len) {
   return ceil_div(len, kMaxPanelWidth<T>);
 }
 
-/// The queries or tokens of panel p. All panels are three vectors wide, except that the last ones cover what is left: a remainder of more than
-/// three vectors but at most four is better cut 2 + 2 than 3 + 1, as narrow tiles are bound by loads.
+/// The queries or tokens of a panel.
 struct PanelCut {
   Index first, count;
 };
 
+/// Those of panel p. All panels are three vectors wide, except that the last ones cover what is left: a remainder of more than three vectors but
+/// at most four is better cut 2 + 2 than 3 + 1, as narrow tiles are bound by loads.
 template <class T>
 inline PanelCut cut_panel(Index len, Index p) {
   const Index num_panels = count_panels<T>(len), first = p * kMaxPanelWidth<T>, left = len - first;
@@ -105,7 +106,7 @@ HWY_INLINE void for_each_step(const Steps& steps, const Step& step, Index begin 
     for_each_step<T, kVectors, kFirst + 1>(steps, step, steps.end[kFirst]);
 }
 
-/// What becomes of the sums of a tile: here they are stored. A finish is called with the accumulators still in registers, for rows
+/// What becomes of the sums of a tile: here they are stored. An epilogue is called with the accumulators still in registers, for rows
 /// first .. first+kRows-1 and the vectors from kFirst on; `partial`, where it is not null, holds sums [num_rows, width] that are added first,
 /// so that partial = out adds to what is there, and `prefetch`, where it is not null, is what to fetch meanwhile.
 template <class T, int kVectors>
@@ -142,7 +143,7 @@ constexpr Index count_turns(Index num_vectors, Index rows, Index depth) {
   return ceil_div(rows, tile_rows(num_vectors)) * ceil_div(depth, kDepthPerTurn);
 }
 
-/// How much of a tile's loop is written out. On NEON 1: of 4, clang lifts so many loads that the sums leave the registers.
+/// How much of a tile's loop is written out: 4 hides its counter. On NEON 1: of 4, clang lifts so many loads that the sums leave the registers.
 inline constexpr int kUnrolledDepth = HWY_ARCH_ARM ? 1 : 4;
 
 /// Adds the products of t = begin .. end-1 to the sums of the vectors from kFirst on.
@@ -170,21 +171,21 @@ template <Left kLeft>
 using Depth = std::conditional_t<kLeft == Left::kColumns, Steps, Index>;
 
 /// One tile.
-template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Finish>
+template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Epilogue>
 HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_RESTRICT panel, Depth<kLeft> depth,
-                     Index first, Finish& finish) {
+                     Index first, Epilogue& epilogue) {
   static_assert(kFirst == 0 || kLeft == Left::kRows, "steps begin with the first vector");
   constexpr Index kWidth = kVectors * kLanes<T>;
   const Tag<T> d;
   Vec<T> sums[kRows][kVectors];
   for (auto& row : sums)
     for (auto& v : row) v = hn::Zero(d);
-  const bool fetches = finish.prefetch && !finish.prefetch->is_done();
+  const bool fetches = epilogue.prefetch && !epilogue.prefetch->is_done();
   const auto add_products = [&]<int kLeading>(Index begin, Index end) QKV_INLINE_LAMBDA {
     while (begin < end) {
       const Index turn_end = fetches ? std::min(begin + kDepthPerTurn, end) : end;
       accumulate<kLeading, kLeft>(left, stride, panel, begin, turn_end, sums);
-      if (fetches) finish.prefetch->take_turn();
+      if (fetches) epilogue.prefetch->take_turn();
       begin = turn_end;
     }
   };
@@ -194,8 +195,8 @@ HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_REST
     add_products.template operator()<kFirst>(0, depth);
   // Sums of a tile start from zero and are added to what was there at the end: two-level summation, whose error grows
   // with the tile's depth plus the number of tiles, not with their product.
-  if (finish.partial) {
-    const T* const partial = finish.partial + first * kWidth;
+  if (epilogue.partial) {
+    const T* const partial = epilogue.partial + first * kWidth;
 #pragma GCC unroll 16
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
@@ -203,57 +204,57 @@ HWY_INLINE void tile(const T* HWY_RESTRICT left, Index stride, const T* HWY_REST
         sums[r][n] = hn::Add(hn::Load(d, partial + r * kWidth + n * kLanes<T>), sums[r][n]);
     }
   }
-  finish.template operator()<kFirst>(first, sums);
+  epilogue.template operator()<kFirst>(first, sums);
 }
 
 /// Rows first .. num_rows-1 of `left`: full tiles, then what is left over in tiles of 8, 4, 2 and 1 rows.
-template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Finish>
+template <int kRows, int kFirst, int kVectors, Left kLeft, class T, class Epilogue>
 #if HWY_ARCH_ARM && HWY_COMPILER_GCC_ACTUAL
 // Before it gives out registers GCC reorders instructions, on Arm though not on x86, and lifts loads as clang does: 8 x 3 tiles spilled.
 [[gnu::optimize("no-schedule-insns")]]
 #endif
 HWY_NOINLINE void
 contract_rows(const T* HWY_RESTRICT left, Index stride, Index first, Index num_rows, const T* HWY_RESTRICT panel,
-              Depth<kLeft> depth, Finish& finish) {
+              Depth<kLeft> depth, Epilogue& epilogue) {
   const Index row_step = kLeft == Left::kRows ? stride : 1;
   Index r = first;
   for (; r + kRows <= num_rows; r += kRows)
-    tile<kRows, kFirst, kVectors, kLeft>(left + r * row_step, stride, panel, depth, r, finish);
+    tile<kRows, kFirst, kVectors, kLeft>(left + r * row_step, stride, panel, depth, r, epilogue);
   if constexpr (kRows > 1) {
     if (r < num_rows)
       contract_rows<std::bit_floor(kRows - 1u), kFirst, kVectors, kLeft>(left, stride, r, num_rows, panel, depth,
-                                                                         finish);
+                                                                         epilogue);
   }
 }
 
 /// Products deeper than this are cut: 12 KiB of panel on AVX2.
 inline constexpr Index kMaxDepth = 128;
 
-/// Rows first .. end-1 of left * panel[depth][width], [num_rows][width], handed to `finish` tile by tile, for a panel of kVectors vectors of
-/// which the first kFirst are left out. Long depths are cut, for the two-level sum and so that the slice of the panel stays in L1; finish.out
-/// holds what was summed so far. finish.partial is null.
-template <int kVectors, int kFirst = 0, class T, class Finish>
+/// Rows first .. end-1 of left * panel[depth][width], [num_rows][width], handed to `epilogue` tile by tile, for a panel of kVectors vectors of
+/// which the first kFirst are left out. Long depths are cut, for the two-level sum and so that the slice of the panel stays in L1; epilogue.out
+/// holds what was summed so far. epilogue.partial is null.
+template <int kVectors, int kFirst = 0, class T, class Epilogue>
 HWY_INLINE void multiply_rows(const T* HWY_RESTRICT left, Index stride, Index first, Index end,
-                              const T* HWY_RESTRICT panel, Index depth, Finish& finish) {
+                              const T* HWY_RESTRICT panel, Index depth, Epilogue& epilogue) {
   constexpr int kRows = kFirst == 0 ? tile_rows(kVectors) : step_rows<T, kVectors - kFirst>();
   Index t = 0;
   for (; t + kMaxDepth < depth; t += kMaxDepth) {
-    StoreSums<T, kVectors> store{finish.out, t == 0 ? nullptr : finish.out, finish.prefetch};
+    StoreSums<T, kVectors> store{epilogue.out, t == 0 ? nullptr : epilogue.out, epilogue.prefetch};
     contract_rows<kRows, kFirst, kVectors, Left::kRows>(left + t, stride, first, end, panel + t * kVectors * kLanes<T>,
                                                         kMaxDepth, store);
   }
-  if (t > 0) finish.partial = finish.out;
+  if (t > 0) epilogue.partial = epilogue.out;
   contract_rows<kRows, kFirst, kVectors, Left::kRows>(left + t, stride, first, end, panel + t * kVectors * kLanes<T>,
-                                                      depth - t, finish);
-  finish.partial = nullptr;
+                                                      depth - t, epilogue);
+  epilogue.partial = nullptr;
 }
 
 /// out = left * panel.
 template <int kVectors, class T>
 HWY_INLINE void multiply_rows(const T* HWY_RESTRICT left, Index stride, Index num_rows, const T* HWY_RESTRICT panel,
                               Index depth, T* HWY_RESTRICT out) {
-  StoreSums<T, kVectors> finish{out};
-  multiply_rows<kVectors>(left, stride, 0, num_rows, panel, depth, finish);
+  StoreSums<T, kVectors> epilogue{out};
+  multiply_rows<kVectors>(left, stride, 0, num_rows, panel, depth, epilogue);
 }
 
 /// out = partial + left^T * panel, each vector of the panel only as deep as `steps` says, at most kMaxDepth. A null `partial` is 0.
@@ -261,8 +262,8 @@ template <int kVectors, class T>
 HWY_INLINE void multiply_columns(const T* HWY_RESTRICT left, Index stride, Index num_columns,
                                  const T* HWY_RESTRICT panel, Steps steps, const T* partial, T* out,
                                  Prefetch<T>* prefetch = nullptr) {
-  StoreSums<T, kVectors> finish{out, partial, prefetch};
-  contract_rows<tile_rows(kVectors), 0, kVectors, Left::kColumns>(left, stride, 0, num_columns, panel, steps, finish);
+  StoreSums<T, kVectors> epilogue{out, partial, prefetch};
+  contract_rows<tile_rows(kVectors), 0, kVectors, Left::kColumns>(left, stride, 0, num_columns, panel, steps, epilogue);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -187,7 +187,7 @@ HWY_INLINE void unpack_lanes(const T* HWY_RESTRICT panel, Index width, Index num
   const Tag<T> d;
   Index c = 0;
 #if HWY_TARGET != HWY_SCALAR
-  if constexpr (kLanes < T >> kBlock<T>) {
+  if constexpr (kBlock<T> != kLanes<T>) {
     for (; num_rows == kLanes<T> && rows_collide<T>(stride) && c + kLanes<T> <= cols; c += kLanes<T>)
       unpack_square(panel + c * width, width, rows + c, stride, [&](Index n, Vec<T> v) { return change(c + n, v); });
   }

@@ -31,7 +31,7 @@ inline std::uint32_t bits_between(Index begin, Index end) {
 /// The words of a tile as ranges alone would have it.
 template <class T>
 inline void start_words(const Panel<T>& panel, KeyRange tile, Visibility<T>& visibility) {
-  const bool is_seen_by_all = panel.range.all.contains(tile);
+  const bool is_seen_by_all = panel.range.common.contains(tile);
   for (Index w = 0; w < kWordsPerTile; ++w) {
     const Index first = tile.begin + w * kWordBits;
     if (is_seen_by_all) {
@@ -125,9 +125,9 @@ inline KeyRange narrow_tile(const Panel<T>& panel, KeyRange tile, Visibility<T>&
     if (end == 0) first_word = w;
     end = w * kWordBits + std::bit_width(seen_by_any[w]);
   }
-  visibility.all = true;
+  visibility.is_full = true;
   for (Index w = first_word; w * kWordBits < end; ++w) {
-    visibility.all &= seen_by_all[w] == bits_between(0, end - w * kWordBits);
+    visibility.is_full &= seen_by_all[w] == bits_between(0, end - w * kWordBits);
     auto* const words = visibility.words[w - first_word];
     if (first_word > 0) std::copy_n(visibility.words[w], panel.num_queries, words);
     std::fill(words + panel.num_queries, words + panel.width, words[panel.num_queries - 1]);
@@ -197,7 +197,7 @@ inline HWY_NOINLINE KeyRange look_at_words(const Head<T>& head, Panel<T>& panel,
   tile = narrow_tile(panel, tile, visibility);
   const Index num_keys = tile.end - tile.begin;
   visibility.steps = Steps::all(num_keys);
-  if (!visibility.all) find_ranges(panel.width, num_keys, visibility);
+  if (!visibility.is_full) find_ranges(panel.width, num_keys, visibility);
   return tile;
 }
 
@@ -210,9 +210,9 @@ inline HWY_NOINLINE KeyRange look_at_tile(const Head<T>& head, Panel<T>& panel, 
   if (mixed_documents && !documents.overlaps(panel.documents)) return {tile.begin, tile.begin};
   visibility.by_range = !head.args.keep && !mixed_documents;
   if (!visibility.by_range) return look_at_words(head, panel, tile, mixed_documents, visibility);
-  visibility.all = panel.range.all.contains(tile);
+  visibility.is_full = panel.range.common.contains(tile);
   visibility.steps = Steps::all(tile.end - tile.begin);
-  if (!visibility.all) look_at_ranges(panel, tile, visibility);
+  if (!visibility.is_full) look_at_ranges(panel, tile, visibility);
   return tile;
 }
 

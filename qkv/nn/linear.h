@@ -54,7 +54,8 @@ struct Linear {
 ///   has no elements, or the last-axis stride is not 1.
 /// Cost: 2 * batch * len * in_dim * out_dim flops.
 /// Threads: runs on run.executor; the bits of the result do not depend on the number of threads. They may differ in the last places between
-///   calls of up to four positions and calls of more.
+///   products of up to four positions and of more; one product takes all positions, or those of a batch entry if entries do not lie one after
+///   another in x and in the result.
 Tensor<float, 3> forward(const Linear& layer, CView<3> x, const Run& run = {});
 
 /// The same, followed by an activation, into memory of the caller's: out [batch, len, out_dim], any strides that do not

@@ -8,7 +8,7 @@
 #include <new>
 
 #include "qkv/attention/attention.h"
-#include "support/random.h"
+#include "support/attention_case.h"
 
 namespace {
 
@@ -45,26 +45,30 @@ void* count_and_allocate(std::size_t size, std::size_t alignment) {
 namespace qkv {
 namespace {
 
+// Every kind of mask and score; and once more with a NaN, whose panels are done again.
 TEST(AttentionInto, AllocatesNothingOnTheCallingThreadOnceTheWorkspaceIsWarm) {
-  test::Random random(1);
-  const auto q = random.tensor<4>({2, 4, 61, 24}), k = random.tensor<4>({2, 2, 150, 24}),
-             v = random.tensor<4>({2, 2, 150, 40}), bias = random.tensor<4>({1, 1, 61, 150});
-  Tensor<float, 4> out({2, 4, 61, 40}), weights({2, 4, 61, 150});
-  Tensor<float, 3> lse({2, 4, 61}), entropy({2, 4, 61});
-  AttentionOutput output(out);
-  output.lse = lse.view();
-  output.entropy = entropy.view();
-  output.attn_weights = weights.view();
-  const AttentionOptions options{.softcap = 5.0,
-                                 .attn_bias = bias.view(),
-                                 .mask = {.causal = true, .window = Window{.left = 40}},
-                                 .executor = &calling_thread_executor()};
-  Workspace workspace;
-  attention_into(output, q, k, v, options, workspace);
-  const std::size_t before = num_allocations;
-  attention_into(output, q, k, v, options, workspace);
-  EXPECT_EQ(num_allocations.load(), before);
-  EXPECT_GT(before, 0u);
+  for (int n = 0; n < test::kNumMaskKinds * test::kNumScoringKinds * 2; ++n) {
+    test::AttentionCase c{
+        .num_heads = 4, .num_kv_heads = 2, .q_len = 61, .kv_len = 150, .head_dim = 24, .v_head_dim = 40};
+    c.mask = static_cast<test::MaskKind>(n / 2 % test::kNumMaskKinds);
+    c.scoring = static_cast<test::ScoringKind>(n / 2 / test::kNumMaskKinds);
+    test::CaseInputs inputs(c);
+    inputs.options.executor = &calling_thread_executor();
+    Tensor<float, 4> v({1, 2, 150, 40}, 1.0f);
+    if (n % 2 == 1) v.data()[77] = test::kNaN;
+    Tensor<float, 4> out({1, 4, 61, 40}), weights({1, 4, 61, 150});
+    Tensor<float, 3> lse({1, 4, 61}), entropy({1, 4, 61});
+    AttentionOutput output(out);
+    output.lse = lse.view();
+    output.entropy = entropy.view();
+    output.attn_weights = weights.view();
+    Workspace workspace;
+    attention_into(output, inputs.q(), inputs.k(), v.view(), inputs.options, workspace);
+    const std::size_t before = num_allocations;
+    attention_into(output, inputs.q(), inputs.k(), v.view(), inputs.options, workspace);
+    ASSERT_EQ(num_allocations.load(), before) << c.name();
+    ASSERT_GT(before, 0u);
+  }
 }
 
 }  // namespace

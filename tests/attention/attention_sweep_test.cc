@@ -93,25 +93,28 @@ std::size_t sweep_step() {
   return step ? std::max(1ul, std::stoul(step)) : 1;
 }
 
+template <class T>
+void expect_agreement_with_oracle(const AttentionCase& c, Observe observe) {
+  BasicCaseInputs<T> inputs(c);
+  inputs.options.observe = observe;
+  inputs.options.executor = &calling_thread_executor();
+  const auto args = resolve(inputs.q(), inputs.k(), inputs.v(), inputs.options);
+  const Oracle oracle(args);
+  for (std::string_view target : kernels::supported_targets()) {
+    kernels::set_target_for_test(target);
+    const auto got = attention(inputs.q(), inputs.k(), inputs.v(), inputs.options);
+    kernels::set_target_for_test("");
+    expect_accepted(got, oracle, args, std::string(target) + " " + c.name());
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 // Every `step`-th case.
 template <class T>
 void expect_agreement_with_oracle(std::size_t step) {
   const auto& cases = pairwise_cases();
-  for (std::size_t n = 0; n < cases.size(); n += step) {
-    const AttentionCase& c = cases[n];
-    BasicCaseInputs<T> inputs(c);
-    inputs.options.observe = {.lse = true, .entropy = true, .attn_weights = true};
-    inputs.options.executor = &calling_thread_executor();
-    const auto args = resolve(inputs.q(), inputs.k(), inputs.v(), inputs.options);
-    const Oracle oracle(args);
-    for (std::string_view target : kernels::supported_targets()) {
-      kernels::set_target_for_test(target);
-      const auto got = attention(inputs.q(), inputs.k(), inputs.v(), inputs.options);
-      kernels::set_target_for_test("");
-      expect_accepted(got, oracle, args, std::string(target) + " " + c.name());
-      if (testing::Test::HasFailure()) return;
-    }
-  }
+  for (std::size_t n = 0; n < cases.size() && !testing::Test::HasFailure(); n += step)
+    expect_agreement_with_oracle<T>(cases[n], {.lse = true, .entropy = true, .attn_weights = true});
 }
 
 TEST(AttentionSweep, AgreesWithTheOracleOnEveryTarget) {
@@ -120,6 +123,30 @@ TEST(AttentionSweep, AgreesWithTheOracleOnEveryTarget) {
 
 TEST(AttentionSweep, AgreesWithTheOracleOnEveryTargetInDouble) {
   expect_agreement_with_oracle<double>(3 * sweep_step());
+}
+
+// Heads whose tiles are fetched ahead, with more than one panel, and one head after another in a task.
+TEST(AttentionSweep, AgreesWithTheOracleWhereKeysAreFetchedAhead) {
+  const auto expect_fetched = [](AttentionCase c) {
+    for (const MaskKind mask : {MaskKind::kNone, MaskKind::kCausalLower, MaskKind::kWindow, MaskKind::kBias,
+                                MaskKind::kRaggedCausal, MaskKind::kEverything}) {
+      if (mask == MaskKind::kRaggedCausal && c.batch > 1) continue;
+      c.mask = mask;
+      const CaseInputs inputs(c);
+      const AttentionShapes shapes{inputs.q().shape(), inputs.k().shape(), inputs.v().shape()};
+      ASSERT_TRUE(kernels::plan_attention_forward<float>(forward_shape(shapes, inputs.options)).fetches_ahead);
+      expect_agreement_with_oracle<float>(c, {.lse = true});
+    }
+  };
+  expect_fetched({.num_heads = 2, .num_kv_heads = 1, .q_len = 100, .kv_len = 700, .head_dim = 128, .v_head_dim = 128});
+  expect_fetched({.batch = 25,
+                  .num_heads = 6,
+                  .num_kv_heads = 3,
+                  .q_len = 33,
+                  .kv_len = 120,
+                  .head_dim = 64,
+                  .v_head_dim = 63,
+                  .layout = Layout::kInterleaved});
 }
 
 class AttentionThreads : public OnEveryTarget {};

@@ -21,6 +21,7 @@ namespace {
 using test::kInfinity;
 using test::kNaN;
 using testing::ElementsAre;
+using testing::FloatEq;
 using testing::FloatNear;
 using testing::Pointwise;
 
@@ -173,25 +174,37 @@ TEST_P(Attention, TakesEmptyLengths) {
 }
 
 // https://github.com/ohdearquant/lattice/issues/361
-TEST_P(Attention, TakesSinksOfAnyFiniteSize) {
+TEST_P(Attention, TakesSinksOfAnySize) {
   constexpr float kLargest = std::numeric_limits<float>::max();
   const Tensor<float, 4> q({1, 2, 3, 4}, 0.5f), k({1, 2, 5, 4}, 0.5f), v({1, 2, 5, 4}, 2.0f);
-  const std::vector<float> sinks{-kLargest, kLargest};
-  for (Index valid_len : {0, 5}) {
-    const std::vector<Index> lengths{valid_len};
-    const auto r = attention(q, k, v, {.sinks = CView<1>(sinks.data(), {2}), .mask = {.valid_lens = lengths}});
-    for (Index i = 0; i < 3; ++i) {
-      ASSERT_EQ(r.out(0, 0, i, 0), valid_len == 0 ? 0 : 2) << "a sink that takes nothing";
-      ASSERT_EQ(r.out(0, 1, i, 0), 0) << "a sink that takes everything";
+  for (float size : {kLargest, kInfinity})
+    for (Index valid_len : {0, 5}) {
+      const std::vector<float> sinks{-size, size};
+      const std::vector<Index> lengths{valid_len};
+      const auto r = attention(
+          q, k, v, {.sinks = CView<1>(sinks.data(), {2}), .mask = {.valid_lens = lengths}, .observe = kEverything});
+      for (Index i = 0; i < 3; ++i) {
+        ASSERT_EQ(r.out(0, 0, i, 0), valid_len == 0 ? 0 : 2) << "a sink that takes nothing";
+        ASSERT_EQ(r.out(0, 1, i, 0), 0) << "a sink that takes everything";
+        ASSERT_FLOAT_EQ(r.lse(0, 1, i), kLargest / 1.5f);
+        ASSERT_EQ(r.entropy(0, 1, i), 0);
+      }
     }
-  }
 }
 
 TEST_P(Attention, NeverHidesAKeyByAFiniteAlibi) {
-  const Tensor<float, 4> q({1, 1, 1, 4}, 0.5f), k({1, 1, 3, 4}, 0.5f), v({1, 1, 3, 4}, 2.0f);
-  const float slope = std::numeric_limits<float>::max();
-  const auto r = attention(q, k, v, {.alibi_slopes = CView<1>(&slope, {1}), .mask = {.q_start = 2}});
-  EXPECT_EQ(r.out(0, 0, 0, 0), 2);  // the key at distance 0 has all the weight
+  const auto v = tensor({1, 2, 6});
+  const auto out = [&](float slope, Index position) {
+    return values_of(attention(tensor({0.5}), tensor({0.5, 0.5, 0.5}), v,
+                               {.alibi_slopes = CView<1>(&slope, {1}), .mask = {.q_start = position}})
+                         .out);
+  };
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  EXPECT_THAT(out(kLargest, 2), ElementsAre(6)) << "the key at distance 0 has all the weight";
+  EXPECT_THAT(out(kLargest, 3), ElementsAre(FloatEq(3))) << "every distance counts as the largest";
+  EXPECT_THAT(out(kLargest, 5), ElementsAre(FloatEq(3)));
+  EXPECT_THAT(out(1e38f, 3), ElementsAre(6)) << "the nearest key has all the weight";
+  EXPECT_THAT(out(-1e38f, 2), ElementsAre(1)) << "the furthest";
 }
 
 TEST_P(Attention, NeverLetsAHiddenKeyWinOverAVeryLowScore) {

@@ -63,6 +63,22 @@ TEST_F(Merge, TakesASinkThatOnePartCarries) {
                part(0, 150, {.sinks = sinks.view()}));
 }
 
+TEST_F(Merge, KeepsNaNInItsOwnRow) {
+  AttentionResult a = part(0, 37);
+  const AttentionResult whole = part(0, 150);
+  a.lse(1, 2, 7) = std::numeric_limits<float>::quiet_NaN();
+  a.lse(0, 1, 3) = kInfinity;
+  const auto merged = merge(two_parts(std::move(a), part(37, 150)));
+  for (Index b = 0; b < 2; ++b)
+    for (Index h = 0; h < 3; ++h)
+      for (Index i = 0; i < 31; ++i) {
+        if ((b == 1 && h == 2 && i == 7) || (b == 0 && h == 1 && i == 3))
+          ASSERT_TRUE(std::isnan(merged.out(b, h, i, 0))) << b << h << i;
+        else
+          ASSERT_NEAR(merged.out(b, h, i, 0), whole.out(b, h, i, 0), 2e-6f) << b << h << i;
+      }
+}
+
 TEST_F(Merge, RefusesWhatCannotBeMerged) {
   const auto refuses = [](const std::vector<AttentionResult>& parts, const char* message) {
     EXPECT_THAT([&] { merge(parts); }, ThrowsMessage<std::invalid_argument>(HasSubstr(message)));

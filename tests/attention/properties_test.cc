@@ -37,6 +37,18 @@ TEST_P(Properties, WeightsOfARowSumToOne) {
     }
 }
 
+// Denormal numbers would take a processor a hundred times as long as others.
+TEST_P(Properties, NoWeightIsAnywhereNearDenormal) {
+  const auto r = attention(q_, k_, v_, {.scale = 8.0, .observe = {.attn_weights = true}});
+  Index num_zeros = 0;
+  for (Index n = 0; n < r.attn_weights.size(); ++n) {
+    const float weight = r.attn_weights.data()[n];
+    num_zeros += weight == 0;
+    ASSERT_TRUE(weight == 0 || weight > 0x1p-110f) << weight;
+  }
+  EXPECT_GT(num_zeros, 0);
+}
+
 TEST_P(Properties, TheOrderOfTheKeysDoesNotMatter) {
   const auto reverse = [](const Tensor<float, 4>& t) {
     const auto& s = t.shape();
@@ -105,6 +117,46 @@ TEST_P(Properties, OutputsMayLieAPageApart) {
     return result;
   };
   expect_same_in_rows_a_page_apart(in_double(q_), in_double(k_), in_double(v_));
+}
+
+// A view into a larger tensor of 7s, no axis packed (the last of rank 4 has to be).
+template <int Rank>
+struct Spread {
+  explicit Spread(const Shape<Rank>& shape) {
+    Shape<Rank> larger = shape;
+    for (Index& length : larger) length = 2 * length + 1;
+    memory = Tensor<float, Rank>(larger, 7.0f);
+    Shape<Rank> strides = memory.view().strides();
+    for (int axis = 0; axis < (Rank == 4 ? 3 : Rank); ++axis) strides[axis] *= 2;
+    view = View<Rank>(memory.data(), shape, strides);
+  }
+  Tensor<float, Rank> memory;
+  View<Rank> view{nullptr, {}};
+};
+
+TEST_P(Properties, EveryOutputMayHaveAnyStrides) {
+  const AttentionOptions options{.mask = {.causal = true},
+                                 .observe = {.lse = true, .entropy = true, .attn_weights = true}};
+  const auto expected = attention(q_, k_, v_, options);
+  Spread<4> out({2, 4, 61, 40}), weights({2, 4, 61, 150});
+  Spread<3> lse({2, 4, 61}), entropy({2, 4, 61});
+  AttentionOutput output(out.view);
+  output.lse = lse.view, output.entropy = entropy.view, output.attn_weights = weights.view;
+  Workspace workspace;
+  attention_into(output, q_, k_, v_, options, workspace);
+  expect_near(out.view, expected.out, 0);
+  expect_near(weights.view, expected.attn_weights, 0);
+  for (Index b = 0; b < 2; ++b)
+    for (Index h = 0; h < 4; ++h)
+      for (Index i = 0; i < 61; ++i) {
+        ASSERT_EQ(lse.view(b, h, i), expected.lse(b, h, i));
+        ASSERT_EQ(entropy.view(b, h, i), expected.entropy(b, h, i));
+      }
+  const auto count_written = [](const auto& t) { return t.size() - std::count(t.data(), t.data() + t.size(), 7.0f); };
+  EXPECT_EQ(count_written(out.memory), expected.out.size()) << "wrote elsewhere";
+  EXPECT_EQ(count_written(weights.memory), expected.attn_weights.size());
+  EXPECT_EQ(count_written(lse.memory), expected.lse.size());
+  EXPECT_EQ(count_written(entropy.memory), expected.entropy.size());
 }
 
 // [b, h, j, i] of a tensor [b, h, i, j].

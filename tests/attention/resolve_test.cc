@@ -38,11 +38,11 @@ TEST(Resolve, RefusesShapesThatDisagree) {
   expect_refused(kQ, kK, {2, 3, 6, 4}, {}, "v.shape[2] (kv_len)", "6", "7");
   expect_refused(kQ, kK, {2, 2, 7, 4}, {}, "v.shape[1] (num_kv_heads)", "2", "3");
   expect_refused({2, 5, 5, 8}, kK, kV, {}, "q.shape[1] (num_heads)", "5", "a multiple of num_kv_heads = 3");
-  expect_refused({2, 6, 5, 0}, {2, 3, 7, 0}, kV, {}, "q.shape[3] (head_dim)", "0", ">= 1");
-  expect_refused(kQ, kK, {2, 3, 7, 0}, {}, "v.shape[3] (v_head_dim)", "0", ">= 1");
-  expect_refused({2, 6, -5, 8}, kK, kV, {}, "q.shape", "[2, 6, -5, 8]", "lengths >= 0");
+  expect_refused({2, 6, 5, 0}, {2, 3, 7, 0}, kV, {}, "q.shape[3] (head_dim)", "0", "1 to 2^22");
+  expect_refused(kQ, kK, {2, 3, 7, 0}, {}, "v.shape[3] (v_head_dim)", "0", "1 to 2^22");
+  expect_refused({2, 6, -5, 8}, kK, kV, {}, "q.shape", "[2, 6, -5, 8]", "lengths of 0 to 2^48");
   expect_refused({1, 1, Index{1} << 40, 1 << 30}, {1, 1, 1, 1 << 30}, {1, 1, 1, 1}, {}, "q.shape", "[1, 1,",
-                 "lengths >= 0, a product below 2^63");
+                 "lengths of 0 to 2^48, a product below 2^63");
   expect_refused(kQ, {2, 0, 7, 8}, {2, 0, 7, 4}, {}, "q.shape[1] (num_heads)", "6", "a multiple");
 }
 
@@ -196,6 +196,31 @@ TEST(Plan, HasTasksForManyThreadsWhereThereIsEnoughToDo) {
   EXPECT_GE(num_tasks(5000, 64, 64), 600);  // short heads are grouped, but to no more than eight
   EXPECT_LT(num_tasks(5000, 64, 64), 700);
   EXPECT_EQ(num_tasks(5000, 1, 8192), 5000);  // long ones are not
+}
+
+// Views of stride 0 may have more elements than there is memory: sizes that are multiplied must not overflow.
+TEST(Plan, OfHugeViewsDoesNotOverflow) {
+  const auto tasks = [](const Shape<4>& q, const Shape<4>& kv) { return plan(q, kv, kv).num_tasks; };
+  constexpr Index kMany = Index{1} << 30;
+  EXPECT_GE(tasks({1, 1, kMany, 64}, {1, 1, kMany, 64}), 16);
+  EXPECT_GE(tasks({kMany, kMany, 1, 1}, {kMany, kMany, 1, 1}), 64);
+  EXPECT_GE(tasks({1, kMany, kMany, 1}, {1, kMany, kMany, 1}), kMany);
+  EXPECT_GE(tasks({kMany, 1, 1, 64}, {kMany, 1, 1 << 20, 64}), 1 << 20);
+}
+
+TEST(Plan, RefusesShapesWhoseScratchIsBeyondAllMeasure) {
+  constexpr Index kMany = Index{1} << 62;
+  expect_refused({1, 1, kMany, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {}, "q.shape", "[1, 1, 4611686018427387904, 1]",
+                 "lengths of 0 to 2^48");
+  expect_refused({0, 1, kMany, 1}, {0, 1, 1, 1}, {0, 1, 1, 1}, {}, "q.shape", "[0, 1,", "lengths of 0 to 2^48");
+  expect_refused({1, 1, 1, 1 << 23}, {1, 1, 1, 1 << 23}, {1, 1, 1, 1}, {}, "q.shape[3] (head_dim)", "8388608",
+                 "1 to 2^22");
+  expect_refused({1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1 << 23}, {}, "v.shape[3] (v_head_dim)", "8388608", "1 to 2^22");
+  const float one = 1;
+  const CView<2> w(&one, {kMany, 1}, {0, 1});
+  const AdditiveScoring scoring{w, w, CView<1>(&one, {kMany}, {0})};
+  expect_refused({1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {.scoring = scoring}, "w_v.shape[0] (hidden_dim)",
+                 "4611686018427387904", "1 to 2^22");
 }
 
 // Scratch grows with the width of a head, not with the lengths.

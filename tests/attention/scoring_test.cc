@@ -76,6 +76,21 @@ TEST_P(Scoring, AdditiveIsExactWhereTheQuickFormWouldOverflow) {
   expect_oracle({.scoring = additive_}, 0, 0);
 }
 
+TEST_P(Scoring, AdditiveTakesWeightsOfAnySize) {
+  for (float factor : {1e10f, 1e21f, 1e30f}) {
+    Tensor<float, 1> w_v({13});
+    for (Index n = 0; n < 13; ++n) w_v.data()[n] = factor * w_v_(n);
+    // Equal keys, so that all scores of a row are equal, however large.
+    const auto q = random_.tensor<4>({1, 1, 9, 6}), v = random_.tensor<4>({1, 1, 100, 3});
+    const Tensor<float, 4> k({1, 1, 100, 6}, 0.5f);
+    const AttentionOptions options{.scoring = AdditiveScoring{w_q_.view(), w_k_.view(), w_v.view()},
+                                   .observe = {.lse = true}};
+    const auto args = resolve<float>(q, k, v, options);
+    test::expect_accepted(attention(q, k, v, options), test::Oracle<float>(args), args, "large w_v");
+    for (Index i = 0; i < 9; ++i) EXPECT_TRUE(std::isfinite(attention(q, k, v, options).lse(0, 0, i)));
+  }
+}
+
 TEST_P(Scoring, AdditiveTakesKeysOfAnotherWidth) {  // as d2l's example does: queries of 20, keys of 2
   const auto q = random_.tensor<4>({2, 1, 1, 20}), k = random_.tensor<4>({2, 1, 10, 2}),
              v = random_.tensor<4>({2, 1, 10, 4});
@@ -134,7 +149,7 @@ TEST_P(Scoring, RefusesWeightsThatDoNotFit) {
   const Tensor<float, 2> w_q({13, 5}, 0.0f), fewer({12, 6}, 0.0f);
   const Tensor<float, 1> none({0});
   refused({w_q.view(), fewer.view(), w_v_.view()}, "w_k.shape[0] (hidden_dim)", "got 12", "expected 13 as in w_v");
-  refused({w_q.view(), w_k_.view(), none.view()}, "w_v.shape[0] (hidden_dim)", "got 0", ">= 1");
+  refused({w_q.view(), w_k_.view(), none.view()}, "w_v.shape[0] (hidden_dim)", "got 0", "1 to 2^22");
   EXPECT_THROW(attention(q, k, k, {.scoring = CosineScoring{}}), std::invalid_argument);  // 5 and 6
 }
 

@@ -108,6 +108,14 @@ def test_a_limit_on_the_size_of_files_is_an_output_error_that_leaves_nothing(tmp
     assert set(tmp_path.iterdir()) == before
 
 
+def test_a_bias_that_only_a_double_can_hold_hides_no_key(attend):
+    lowest = np.finfo(np.float64).min
+    bias = np.array([[lowest, lowest, lowest, lowest], [0, -np.inf, lowest, 0]])
+    out, scores = attend(2, 4, "--attn-bias", "bias.npy", bias=bias)
+    np.testing.assert_allclose(out[:, :, 0], 0.25, atol=1e-6)
+    np.testing.assert_allclose(out[:, :, 1], softmax(scores[:, :, 1], np.array([True, False, False, True])), atol=1e-6)
+
+
 @pytest.mark.parametrize("flags, code, message", [
     (["--dropout", ""], 2, "--dropout: got '', expected a number"),
     (["--scale", ""], 2, "--scale: got '', expected a number"),
@@ -124,6 +132,8 @@ def test_a_limit_on_the_size_of_files_is_an_output_error_that_leaves_nothing(tmp
     (["--cu-seqlens-q", "0,2"], 2, "--cu-seqlens-q and --cu-seqlens-k need each other"),
     (["--documents", "1,2,3"], 4, "documents.k.shape[1] (kv_len): got 3, expected 2"),
     (["--cu-seqlens-q", "0,2", "--cu-seqlens-k", "0,3"], 4, "cu_seqlens_k[1]: got 3, expected kv_len = 2"),
+    (["--alibi", "0.5,0.25"], 4, "--alibi: cannot open 0.5,0.25"),
+    (["--keep", "x.npy"], 4, "--keep: NpyFile::to_bool: dtype of x.npy: got \"<f4\", expected bool"),
     (["--sinks", "x.npy"], 4, "--sinks: got shape [2, 4], expected [num_heads]"),
 ])
 def test_refuses_what_does_not_fit(tmp_path, qkv, flags, code, message):

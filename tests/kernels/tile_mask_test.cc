@@ -42,21 +42,21 @@ TEST(PlaceQuery, CountsThePositionItselfIntoTheWindow) {
 }
 
 TEST(PanelRange, HoldsTheUnionAndTheIntersection) {
-  PanelRange panel{.any = {}, .all = {0, 100}};
+  PanelRange panel{.any = {}, .common = {0, 100}};
   panel.add({10, 40});
   panel.add({20, 60});
   EXPECT_EQ(panel.any.begin, 10);
   EXPECT_EQ(panel.any.end, 60);
-  EXPECT_TRUE(panel.all.contains({20, 40}));
-  EXPECT_FALSE(panel.all.contains({19, 40}));
-  EXPECT_FALSE(panel.all.contains({20, 41}));
+  EXPECT_TRUE(panel.common.contains({20, 40}));
+  EXPECT_FALSE(panel.common.contains({19, 40}));
+  EXPECT_FALSE(panel.common.contains({20, 41}));
   panel.add({0, 0});  // a query that sees nothing: no tile is free of masking any more
   EXPECT_EQ(panel.any.end, 60);
-  EXPECT_FALSE(panel.all.contains({20, 40}));
+  EXPECT_FALSE(panel.common.contains({20, 40}));
 }
 
 TEST(PanelRange, IsEmptyWhenNoQuerySeesAKey) {
-  PanelRange panel{.any = {}, .all = {0, 100}};
+  PanelRange panel{.any = {}, .common = {0, 100}};
   panel.add({0, 0});
   EXPECT_TRUE(panel.any.empty());
 }

@@ -24,6 +24,14 @@ struct TilesCase {
   Index rows, depth, num_vectors, num_lines;
   bool by_columns;  // left is [depth, rows]
 };
+
+// Part of a product: by rows for the vectors from `first` on; by columns added to `out`, vector v as deep as ends[v].
+struct PartCase {
+  const float* left;
+  Index rows, depth, num_vectors;
+  int first;
+  const Index* ends;  // by columns, else null
+};
 #endif
 }  // namespace qkv::kernels
 
@@ -44,10 +52,35 @@ bool multiply(const TilesCase& c, const float* panel, float* out) {
   with_vectors<float>(width_of(c.num_vectors), [&]<int kVectors>() {
     if (c.by_columns)
       return multiply_columns<kVectors>(c.left, c.rows, c.rows, panel, Steps::all(c.depth), no_partial, out, &prefetch);
-    StoreSums<float, kVectors> finish{out, nullptr, &prefetch};
-    multiply_rows<kVectors>(c.left, c.depth, 0, c.rows, panel, c.depth, finish);
+    StoreSums<float, kVectors> epilogue{out, nullptr, &prefetch};
+    multiply_rows<kVectors>(c.left, c.depth, 0, c.rows, panel, c.depth, epilogue);
   });
   return prefetch.is_done();
+}
+
+bool knows_steps() {
+  return kLanesAreMany<float>;
+}
+
+void multiply_part(const PartCase& c, const float* panel, float* out) {
+  with_vectors<float>(width_of(c.num_vectors), [&]<int kVectors>() {
+    if (c.ends)
+      return multiply_columns<kVectors>(c.left, c.rows, c.rows, panel, Steps{{c.ends[0], c.ends[1], c.ends[2]}}, out,
+                                        out);
+    StoreSums<float, kVectors> epilogue{out};
+    const auto multiply_from = [&]<int kFirst>() {
+      if constexpr (kFirst < kVectors)
+        multiply_rows<kVectors, kFirst>(c.left, c.depth, 0, c.rows, panel, c.depth, epilogue);
+    };
+    switch (c.first) {
+      case 0:
+        return multiply_from.template operator()<0>();
+      case 1:
+        return multiply_from.template operator()<1>();
+      default:
+        return multiply_from.template operator()<2>();
+    }
+  });
 }
 
 }  // namespace HWY_NAMESPACE
@@ -60,6 +93,8 @@ namespace qkv::kernels {
 
 HWY_EXPORT(width_of);
 HWY_EXPORT(multiply);
+HWY_EXPORT(knows_steps);
+HWY_EXPORT(multiply_part);
 
 namespace {
 
@@ -90,6 +125,58 @@ TEST_P(Tiles, MultiplyAndFetchAllThatTheyAreGiven) {
               }
           }
       }
+}
+
+// left(r, t) * panel(t, i) over the first `depth` t.
+double product(const PartCase& c, const Tensor<float, 1>& panel, Index width, Index r, Index i, Index depth) {
+  double sum = 0;
+  for (Index t = 0; t < depth; ++t)
+    sum += static_cast<double>(c.ends ? c.left[t * c.rows + r] : c.left[r * c.depth + t]) *
+           static_cast<double>(panel(t * width + i));
+  return sum;
+}
+
+TEST_P(Tiles, LeaveOutTheFirstVectors) {
+  test::Random random(6);
+  for (Index rows : {1, 5, 16, 24, 97})
+    for (Index depth : {1, 64, 300}) {
+      const auto left = random.tensor<1>({rows * depth});
+      for (Index num_vectors : {1, 2, 3})
+        for (int first = 0; first < num_vectors; ++first) {
+          const Index width = HWY_DYNAMIC_DISPATCH(width_of)(num_vectors);
+          const auto panel = random.tensor<1>({depth * width});
+          Tensor<float, 1> out({rows * width}, 7.0f);
+          const PartCase c{left.data(), rows, depth, num_vectors, first, nullptr};
+          HWY_DYNAMIC_DISPATCH(multiply_part)(c, panel.data(), out.data());
+          for (Index r = 0; r < rows; ++r)
+            for (Index i = 0; i < width; ++i) {
+              const bool is_left_out = i < first * width / num_vectors;
+              const double expected = is_left_out ? 7 : product(c, panel, width, r, i, depth);
+              ASSERT_NEAR(out(r * width + i), expected, 1e-4) << rows << " x " << depth << ", vector " << first;
+            }
+        }
+    }
+}
+
+TEST_P(Tiles, AddColumnsAsFarAsTheirStepsGo) {
+  test::Random random(7);
+  const bool knows_steps = HWY_DYNAMIC_DISPATCH(knows_steps)();
+  for (const std::vector<Index>& ends : {std::vector<Index>{0, 0, 96}, {16, 32, 48}, {3, 3, 90}, {96, 96, 96}})
+    for (Index rows : {1, 5, 16, 24, 97}) {
+      const auto left = random.tensor<1>({rows * 96});
+      for (Index num_vectors : {1, 2, 3}) {
+        const Index width = HWY_DYNAMIC_DISPATCH(width_of)(num_vectors);
+        const auto panel = random.tensor<1>({96 * width});
+        Tensor<float, 1> out({rows * width}, 7.0f);
+        const PartCase c{left.data(), rows, 96, num_vectors, 0, ends.data()};
+        HWY_DYNAMIC_DISPATCH(multiply_part)(c, panel.data(), out.data());
+        for (Index r = 0; r < rows; ++r)
+          for (Index i = 0; i < width; ++i) {
+            const Index depth = ends[knows_steps ? i * num_vectors / width : 0];
+            ASSERT_NEAR(out(r * width + i), 7 + product(c, panel, width, r, i, depth), 1e-4) << rows << " rows";
+          }
+      }
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Tiles, testing::ValuesIn(supported_targets()), test::OnEveryTarget::name);
