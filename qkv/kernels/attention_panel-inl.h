@@ -248,11 +248,12 @@ HWY_NOINLINE void weigh_tile(const Head<T>& head, Panel<T>& panel, KeyRange tile
 }
 
 /// Adds weights times values to ot where some of the values may be NaN or Inf: 0 * NaN of an excluded key must stay 0. Finite values take
-/// the ordinary product; the others, few, are added lane by lane where the weight is not 0.
+/// the ordinary product; the others are added one by one where the weight is not 0.
 template <int kVectors, class T>
 HWY_NOINLINE void add_guarded_values(const Head<T>& head, Panel<T>& panel, KeyRange tile,
                                      const TileScratch<T>& scratch) {
   constexpr Index kWidth = kVectors * kLanes<T>;
+  const Tag<T> d;
   const Index v_head_dim = head.args.v_head_dim(), num_keys = tile.end - tile.begin;
   set_values(panel, v_head_dim);
   for (Index j = 0; j < num_keys; ++j) {
@@ -261,9 +262,11 @@ HWY_NOINLINE void add_guarded_values(const Head<T>& head, Panel<T>& panel, KeyRa
       const bool is_finite = std::isfinite(value[c]);
       scratch.values[j * v_head_dim + c] = is_finite ? value[c] : 0;
       if (is_finite) continue;
-      for (Index i = 0; i < kWidth; ++i) {
-        const T weight = scratch.scores[j * kWidth + i];
-        if (weight != 0) panel.ot[c * kWidth + i] += weight * value[c];
+      for (Index i = 0; i < kWidth; i += kLanes<T>) {
+        const auto weight = hn::Load(d, scratch.scores + j * kWidth + i);
+        const auto product = hn::IfThenZeroElse(hn::Eq(weight, hn::Zero(d)), hn::Mul(weight, hn::Set(d, value[c])));
+        T* const sum = panel.ot + c * kWidth + i;
+        hn::Store(hn::Add(hn::Load(d, sum), product), d, sum);
       }
     }
   }
