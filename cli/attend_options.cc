@@ -160,13 +160,13 @@ Operand<T> load_operand(const std::string& name, std::size_t least_rank) {
   return operand;
 }
 
-// As T. A finite bias that T does not reach stays finite, since only -inf hides a key.
+// As T. A finite number that T does not reach stays finite: only a bias of -inf hides a key.
 template <class T>
-Operand<T> narrow_bias(const Operand<double>& bias) {
+TensorValues<T> load_finite(const std::string& name) {
   constexpr double kLargest = std::numeric_limits<T>::max();
-  const auto& from = bias.tensor.values;
-  Operand<T> narrow{{bias.tensor.shape, AlignedBuffer<T>(from.size())}, bias.rank};
-  std::transform(from.data(), from.data() + from.size(), narrow.tensor.values.data(),
+  const auto [shape, from] = load_floats<double>(name);
+  TensorValues<T> narrow{shape, AlignedBuffer<T>(from.size())};
+  std::transform(from.data(), from.data() + from.size(), narrow.values.data(),
                  [=](double x) { return static_cast<T>(std::isfinite(x) ? std::clamp(x, -kLargest, kLargest) : x); });
   return narrow;
 }
@@ -206,7 +206,11 @@ Borrowed<T> load_borrowed(const AttendOptions& options) {
   const auto load = [](const char* option, const auto& operand, auto& to, const auto& from) {
     if (operand) to = load_for(option, *operand, from);
   };
-  const auto load_bias = [](const std::string& name) { return narrow_bias<T>(load_operand<double>(name, 1)); };
+  const auto load_bias = [](const std::string& name) {
+    Operand<T> bias{load_finite<T>(name), 0};
+    bias.tensor.shape = with_leading_ones(name, bias.tensor.shape, 1);
+    return bias;
+  };
   const auto load_mask = [](const std::string& name) {
     auto mask = load_booleans(name);
     mask.shape = with_leading_ones(name, mask.shape, 1);
@@ -217,8 +221,8 @@ Borrowed<T> load_borrowed(const AttendOptions& options) {
   load("--w-v", options.w_v, borrowed.w_v, load_floats<T>);
   load("--attn-bias", options.attn_bias, borrowed.attn_bias, load_bias);
   load("--keep", options.keep, borrowed.keep, load_mask);
-  load("--alibi", options.alibi, borrowed.alibi, load_floats<T>);
-  load("--sinks", options.sinks, borrowed.sinks, load_floats<T>);
+  load("--alibi", options.alibi, borrowed.alibi, load_finite<T>);
+  load("--sinks", options.sinks, borrowed.sinks, load_finite<T>);
   load("--documents", options.documents, borrowed.documents, load_numbers);
   load("--documents-q", options.documents_q, borrowed.documents_q, load_numbers);
   load("--cu-seqlens-q", options.cu_seqlens_q, borrowed.cu_seqlens_q, load_numbers);

@@ -14,7 +14,7 @@ constexpr const char* kFunction = "attention";
 // Positions and window sides stay within this, so that sums of them cannot overflow.
 constexpr Index kLargestPosition = Index{1} << 60;
 // Lengths and widths within these cannot overflow the sizes that a plan is made of, whatever their strides (views of stride 0 need no memory).
-constexpr Index kLargestLength = Index{1} << 48, kLargestWidth = Index{1} << 22;
+constexpr Index kLargestLength = Index{1} << 48, kLargestWidth = Index{1} << 22, kLargestSize = Index{1} << 62;
 
 // Messages are put together only once something is wrong: a call that passes its checks allocates nothing.
 
@@ -155,9 +155,9 @@ void check_lengths(const char* name, const Shape<4>& shape) {
   for (int axis = 0; axis < 4; ++axis) {
     const bool fits = shape[axis] >= 0 && shape[axis] <= kLargestLength;
     const auto product = fits ? checked_multiply(size, shape[axis]) : std::nullopt;
-    if (!product)
+    if (!product || *product > kLargestSize)
       throw_invalid(kFunction, std::string(name) + ".shape", to_string<4>(shape),
-                    "lengths of 0 to 2^48, a product below 2^63");
+                    "lengths of 0 to 2^48, a product up to 2^62");
     size = *product;
   }
 }

@@ -130,7 +130,7 @@ struct KeyFeatures {
                            ///< as all below
   T* hidden = nullptr;     ///< [panels, kKeyTile, kMaxPanelWidth]: b = w_k k
   T* exp_hidden = nullptr;      ///< the same shape: e^(2b)
-  bool is_tame[kKeyTile] = {};  ///< no e^(2b) of the key is anywhere near overflow
+  bool is_tame[kKeyTile] = {};  ///< no e^(2b) of the key is anywhere near overflow, nor any w_v
 };
 
 /// Scratch that all panels of a worker share.

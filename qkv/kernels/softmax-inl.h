@@ -36,7 +36,7 @@ template <class T>
 inline constexpr T kReach = 16;
 
 /// A weight below 2^kLowestWeight, row_max counting as 1, is an exact 0. It would not show in a row's sums; its products with values would be
-/// denormal, and each of them take the time of a hundred others: a call whose scores are spread wide took five to nine times as long.
+/// denormal, and each would take the time of a hundred others: a call whose scores are spread wide took five to nine times as long.
 template <class T>
 inline constexpr T kLowestWeight = sizeof(T) == 4 ? -100 : -900;
 

@@ -50,7 +50,7 @@ struct Linear {
 /// Applies the layer to every position.
 /// Shapes: x [batch, len, in_dim], any strides (last axis: 1; rank 2 views read as a batch of 1).
 /// Returns [batch, len, out_dim]. Edge: batch or len may be 0.
-/// Errors: std::invalid_argument if in_dim is not that of the layer, the bias has another length than out_dim, a weight
+/// Errors: std::invalid_argument if in_dim is not that of the layer or beyond 2^40, the bias has another length than out_dim, a weight
 ///   has no elements, or the last-axis stride is not 1.
 /// Cost: 2 * batch * len * in_dim * out_dim flops.
 /// Threads: runs on run.executor; the bits of the result do not depend on the number of threads. They may differ in the last places between

@@ -42,7 +42,7 @@ TEST(Resolve, RefusesShapesThatDisagree) {
   expect_refused(kQ, kK, {2, 3, 7, 0}, {}, "v.shape[3] (v_head_dim)", "0", "1 to 2^22");
   expect_refused({2, 6, -5, 8}, kK, kV, {}, "q.shape", "[2, 6, -5, 8]", "lengths of 0 to 2^48");
   expect_refused({1, 1, Index{1} << 40, 1 << 30}, {1, 1, 1, 1 << 30}, {1, 1, 1, 1}, {}, "q.shape", "[1, 1,",
-                 "lengths of 0 to 2^48, a product below 2^63");
+                 "lengths of 0 to 2^48, a product up to 2^62");
   expect_refused(kQ, {2, 0, 7, 8}, {2, 0, 7, 4}, {}, "q.shape[1] (num_heads)", "6", "a multiple");
 }
 
@@ -206,6 +206,13 @@ TEST(Plan, OfHugeViewsDoesNotOverflow) {
   EXPECT_GE(tasks({kMany, kMany, 1, 1}, {kMany, kMany, 1, 1}), 64);
   EXPECT_GE(tasks({1, kMany, kMany, 1}, {1, kMany, kMany, 1}), kMany);
   EXPECT_GE(tasks({kMany, 1, 1, 64}, {kMany, 1, 1 << 20, 64}), 1 << 20);
+}
+
+TEST(Plan, OfAsManyHeadsAsThereMayBeDoesNotOverflow) {
+  constexpr Index kMost = Index{1} << 48;
+  EXPECT_GT(plan({kMost, 1 << 14, 1, 1}, {kMost, 1 << 14, 1, 1}, {kMost, 1 << 14, 1, 1}).num_tasks, 0);
+  expect_refused({kMost, 1 << 15, 1, 1}, {kMost, 1 << 15, 1, 1}, {kMost, 1 << 15, 1, 1}, {}, "q.shape",
+                 "[281474976710656, 32768, 1, 1]", "lengths of 0 to 2^48, a product up to 2^62");
 }
 
 TEST(Plan, RefusesShapesWhoseScratchIsBeyondAllMeasure) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "qkv/attention/attention.h"
@@ -121,6 +122,35 @@ TEST_P(RowIndependence, WhatIsObservedDoesNotMatterHoweverScoresRise) {
       EXPECT_EQ(0, std::memcmp(observed.out.data(), plain.out.data(), sizeof(float) * plain.out.size())) << factor;
     }
   }
+}
+
+// Tiles that rise out of reach, tiles that do not, and some that do again: what is weighed at once, what in steps, does not show.
+template <class T>
+void expect_entropy_changes_nothing_where_scores_climb() {
+  test::Random random(9);
+  const auto q = random.tensor<4, T>({1, 2, 61, 24}), v = random.tensor<4, T>({1, 2, 900, 40});
+  auto k = random.tensor<4, T>({1, 2, 900, 24});
+  for (Index h = 0; h < 2; ++h)
+    for (const auto& [begin, end, factor] : {std::tuple{96, 192, 8}, {480, 500, 20}, {700, 800, 60}})
+      for (Index j = begin; j < end; ++j)
+        for (Index d = 0; d < 24; ++d) k(0, h, j, d) *= static_cast<T>(factor);
+  for (bool causal : {false, true}) {
+    BasicAttentionOptions<T> options;
+    options.mask.causal = causal;
+    const auto plain = attention(q, k, v, options);
+    const auto first = attention(q.view().slice(2, 0, 1), k, v, {.mask = {.causal = causal, .q_start = 839}});
+    options.observe = {.entropy = true};
+    const auto observed = attention(q, k, v, options);
+    ASSERT_EQ(
+        0, std::memcmp(plain.out.data(), observed.out.data(), sizeof(T) * static_cast<std::size_t>(plain.out.size())));
+    for (Index h = 0; h < 2; ++h)
+      ASSERT_EQ(0, std::memcmp(&plain.out(0, h, 0, 0), &first.out(0, h, 0, 0), sizeof(T) * 40)) << "alone";
+  }
+}
+
+TEST_P(RowIndependence, HowATileIsWeighedDoesNotMatterWhereScoresClimb) {
+  expect_entropy_changes_nothing_where_scores_climb<float>();
+  expect_entropy_changes_nothing_where_scores_climb<double>();
 }
 
 // Where the entropy is asked for weights are formed another way.

@@ -103,8 +103,9 @@ TEST_P(Math, Exp2IsWithinItsStatedError) {
 }
 
 TEST_P(Math, Exp2IsExactWhereTheKernelsCountOnIt) {
-  const auto y = evaluate_all(kExp2, std::vector<float>{0, -0.0f, -kInf, -1e30f, -127, -126.6f, 1, -1, 8});
-  EXPECT_EQ(y, (std::vector<float>{1, 1, 0, 0, 0, 0, 2, 0.5, 256}));
+  const auto y = evaluate_all(
+      kExp2, std::vector<float>{0, -0.0f, -kInf, -1e30f, -127, std::nextafter(-126.0f, -kInf), -126, 1, -1, 8});
+  EXPECT_EQ(y, (std::vector<float>{1, 1, 0, 0, 0, 0, 0x1p-126f, 2, 0.5, 256}));
 }
 
 TEST_P(Math, Exp2InDoubleIsWithinTheSameError) {
@@ -115,8 +116,8 @@ TEST_P(Math, Exp2InDoubleIsWithinTheSameError) {
     for (std::size_t n = 0; n < x.size(); ++n)
       ASSERT_LT(ulps(y[n], std::exp2(static_cast<long double>(x[n]))), bound) << x[n];
   }
-  EXPECT_EQ(evaluate_all(kExp2, std::vector<double>{0, -0.0, -kInf, -1e300, -1023, -1022.6, 1, -1, 8}),
-            (std::vector<double>{1, 1, 0, 0, 0, 0, 2, 0.5, 256}));
+  EXPECT_EQ(evaluate_all(kExp2, std::vector<double>{0, -0.0, -kInf, -1e300, -1023, -1022.1, -1022, 1, -1, 8}),
+            (std::vector<double>{1, 1, 0, 0, 0, 0, 0x1p-1022, 2, 0.5, 256}));
   EXPECT_TRUE(std::isnan(evaluate_all(kExp2, std::vector<double>{std::nan("")})[0]));
 }
 
