@@ -82,11 +82,12 @@ void check_scoring(const AttendOptions& options) {
   }
 }
 
-// Runs load(operand), whose errors then name the option, too.
-template <class Load>
-auto load_for(const char* option, const std::string& operand, const Load& load) {
+// to = load(operand), if there is an operand; errors then name the option, too.
+template <class To, class Load>
+void load_for(const char* option, const std::optional<std::string>& operand, To& to, const Load& load) {
+  if (!operand) return;
   try {
-    return load(operand);
+    to = load(*operand);
   } catch (const CommandError& error) {
     throw CommandError(error.code(), std::string(option) + ": " + error.what());
   }
@@ -150,16 +151,6 @@ BasicScoring<T> scoring_of(const AttendOptions& options, const Borrowed<T>& borr
                                  weights_view<1>("--w-v", *borrowed.w_v, "[hidden_dim]")};
 }
 
-}  // namespace
-
-template <class T>
-Operand<T> load_operand(const std::string& name, std::size_t least_rank) {
-  Operand<T> operand{load_floats<T>(name), 0};
-  operand.rank = operand.tensor.shape.size();
-  operand.tensor.shape = with_leading_ones(name, operand.tensor.shape, least_rank);
-  return operand;
-}
-
 // As T. A finite number that T does not reach stays finite: only a bias of -inf hides a key.
 template <class T>
 TensorValues<T> load_finite(const std::string& name) {
@@ -169,6 +160,20 @@ TensorValues<T> load_finite(const std::string& name) {
   std::transform(from.data(), from.data() + from.size(), narrow.values.data(),
                  [=](double x) { return static_cast<T>(std::isfinite(x) ? std::clamp(x, -kLargest, kLargest) : x); });
   return narrow;
+}
+
+template <class T>
+Operand<T> with_four_axes(const std::string& name, TensorValues<T> tensor, std::size_t least_rank) {
+  const std::size_t rank = tensor.shape.size();
+  tensor.shape = with_leading_ones(name, tensor.shape, least_rank);
+  return {std::move(tensor), rank};
+}
+
+}  // namespace
+
+template <class T>
+Operand<T> load_operand(const std::string& name, std::size_t least_rank) {
+  return with_four_axes(name, load_floats<T>(name), least_rank);
 }
 
 void check_usage(const AttendOptions& options) {
@@ -203,32 +208,25 @@ void check_usage(const AttendOptions& options) {
 template <class T>
 Borrowed<T> load_borrowed(const AttendOptions& options) {
   Borrowed<T> borrowed;
-  const auto load = [](const char* option, const auto& operand, auto& to, const auto& from) {
-    if (operand) to = load_for(option, *operand, from);
-  };
-  const auto load_bias = [](const std::string& name) {
-    Operand<T> bias{load_finite<T>(name), 0};
-    bias.tensor.shape = with_leading_ones(name, bias.tensor.shape, 1);
-    return bias;
-  };
+  const auto load_bias = [](const std::string& name) { return with_four_axes(name, load_finite<T>(name), 1); };
   const auto load_mask = [](const std::string& name) {
     auto mask = load_booleans(name);
     mask.shape = with_leading_ones(name, mask.shape, 1);
     return mask;
   };
-  load("--w-q", options.w_q, borrowed.w_q, load_floats<T>);
-  load("--w-k", options.w_k, borrowed.w_k, load_floats<T>);
-  load("--w-v", options.w_v, borrowed.w_v, load_floats<T>);
-  load("--attn-bias", options.attn_bias, borrowed.attn_bias, load_bias);
-  load("--keep", options.keep, borrowed.keep, load_mask);
-  load("--alibi", options.alibi, borrowed.alibi, load_finite<T>);
-  load("--sinks", options.sinks, borrowed.sinks, load_finite<T>);
-  load("--documents", options.documents, borrowed.documents, load_numbers);
-  load("--documents-q", options.documents_q, borrowed.documents_q, load_numbers);
-  load("--cu-seqlens-q", options.cu_seqlens_q, borrowed.cu_seqlens_q, load_numbers);
-  load("--cu-seqlens-k", options.cu_seqlens_k, borrowed.cu_seqlens_k, load_numbers);
-  load("--q-start", options.q_start, borrowed.q_start, load_numbers);
-  load("--valid-lens", options.valid_lens, borrowed.valid_lens, load_numbers);
+  load_for("--w-q", options.w_q, borrowed.w_q, load_floats<T>);
+  load_for("--w-k", options.w_k, borrowed.w_k, load_floats<T>);
+  load_for("--w-v", options.w_v, borrowed.w_v, load_floats<T>);
+  load_for("--attn-bias", options.attn_bias, borrowed.attn_bias, load_bias);
+  load_for("--keep", options.keep, borrowed.keep, load_mask);
+  load_for("--alibi", options.alibi, borrowed.alibi, load_finite<T>);
+  load_for("--sinks", options.sinks, borrowed.sinks, load_finite<T>);
+  load_for("--documents", options.documents, borrowed.documents, load_numbers);
+  load_for("--documents-q", options.documents_q, borrowed.documents_q, load_numbers);
+  load_for("--cu-seqlens-q", options.cu_seqlens_q, borrowed.cu_seqlens_q, load_numbers);
+  load_for("--cu-seqlens-k", options.cu_seqlens_k, borrowed.cu_seqlens_k, load_numbers);
+  load_for("--q-start", options.q_start, borrowed.q_start, load_numbers);
+  load_for("--valid-lens", options.valid_lens, borrowed.valid_lens, load_numbers);
   return borrowed;
 }
 

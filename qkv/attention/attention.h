@@ -22,9 +22,9 @@ namespace qkv {
 ///                                                        1 1 1 1 1
 ///   Any length may be 0. Excluded keys and values contribute exactly nothing, NaN or not; keys at or beyond the largest valid_lens
 ///   of their batch entry are never read.
-/// Errors: std::invalid_argument, before any work, if shapes disagree, a width is not 1 to 2^22 or a length beyond 2^48, num_heads is not a multiple of num_kv_heads, a
-///   last-axis stride is not 1, scale or softcap is out of range, a valid_lens is negative or > kv_len, a window side is negative, a
-///   position is beyond +-2^60, or the weights of additive scoring do not fit. NaN and Inf in q, k, v are not errors; they give
+/// Errors: std::invalid_argument, before any work, if shapes disagree, a width is not 1 to 2^22 or a length beyond 2^48, num_heads is
+///   not a multiple of num_kv_heads, a last-axis stride is not 1, scale or softcap is out of range, a valid_lens is negative or > kv_len,
+///   a window side is negative, a position is beyond +-2^60, or the weights of additive scoring do not fit. NaN and Inf in q, k, v are not errors; they give
 ///   non-finite rows.
 /// Cost: 2 * visible pairs * (head_dim + v_head_dim) flops a head (half as much again with attn_weights), for additive scoring
 ///   2 * visible pairs * v_head_dim and a share of a division for each pair and hidden unit; scratch is linear in the widths, for each

@@ -10,7 +10,8 @@
 
 namespace qkv {
 
-/// What a call will do, known before it runs. A function of shapes, options and the SIMD target; workspace_bytes also of the number of the executor's workers.
+/// What a call will do, known before it runs. A function of shapes, options and the SIMD target; workspace_bytes also of the number of
+/// the executor's workers.
 struct AttentionPlan {
   std::string_view kernel;    ///< "fused" (the only kernel so far)
   std::string_view target;    ///< SIMD target, by the names of kernels/target.h: "avx2"

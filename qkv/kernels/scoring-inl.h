@@ -130,6 +130,7 @@ inline void load_key_weights(const AttentionArgs<T>& args, KeyFeatures<T>& keys)
                keys.w_k + n * k_head_dim, kMaxPanelWidth<T>);
 }
 
+/// Whether no |w_v| is beyond kTameWeight; NaN is.
 template <class T>
 inline bool has_tame_weights(const AdditiveScoring<T>& additive) {
   bool all_tame = true;
