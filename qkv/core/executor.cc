@@ -14,8 +14,10 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "qkv/core/check.h"
+#include "qkv/core/memory.h"
 
 namespace qkv {
 namespace {
@@ -28,46 +30,68 @@ class CallingThreadExecutor final : public Executor {
   }
 };
 
-// One run on several threads. oneTBB starts a loop per worker slot; each loop claims the next task. Slots, not threads,
-// name the scratch memory, so a thread that waits in a nested run and picks up another slot's loop cannot meet itself.
+// One run on several threads. oneTBB starts a loop per worker slot. Each has a share of consecutive tasks, which it works through before it helps with
+// the others': so from call to call, and for the tasks of one head, a thread finds its operands and outputs in its own cache. Slots, not threads, name the
+// scratch memory, so a thread that waits in a nested run and picks up another slot's loop cannot meet itself.
 //
-// next_ orders everything: the first thing any thread does with a loop is to acquire it, the last is to release it, and
-// the destructor acquires. So tasks see what the caller wrote, and the caller what they wrote. oneTBB sees to that too,
-// but inside its library, where ThreadSanitizer is blind.
+// The first thing any thread does with a loop is to acquire it, the last is to release it, and the destructor acquires. So tasks see what the caller wrote,
+// and the caller what they wrote. oneTBB sees to that too, but inside its library, where ThreadSanitizer is blind.
 class TaskLoop {
  public:
-  TaskLoop(Index num_tasks, Index num_slots, FunctionRef<void(Index, Index)> task)
-      : num_tasks_(num_tasks), num_slots_(num_slots), task_(task) {
-    next_.store(0, std::memory_order_release);
+  TaskLoop(Index num_tasks, Index num_slots, FunctionRef<void(Index, Index)> task) : shares_(num_slots), task_(task) {
+    for (Index slot = 0; slot < num_slots; ++slot) {
+      // The first num_tasks % num_slots shares hold one more.
+      const auto begin_of = [&](Index s) { return num_tasks / num_slots * s + std::min(s, num_tasks % num_slots); };
+      shares_[slot].next.store(begin_of(slot), std::memory_order_relaxed);
+      shares_[slot].end = begin_of(slot + 1);
+    }
+    synchronise();
   }
   TaskLoop(const TaskLoop&) = delete;
   TaskLoop& operator=(const TaskLoop&) = delete;
-  ~TaskLoop() { next_.load(std::memory_order_acquire); }
+  ~TaskLoop() { synchronise(); }
 
   // Starts the slots and waits for them; on the caller's thread, or on one of the arena's where the arena is full.
+  // A static partitioner gives a slot to the same thread in every run, if that is free.
   void operator()() const {
-    synchronise_loop();
-    oneapi::tbb::parallel_for(Index{0}, num_slots_, Index{1}, *this, oneapi::tbb::simple_partitioner{});
-    synchronise_loop();
+    synchronise();
+    oneapi::tbb::parallel_for(Index{0}, num_slots(), Index{1}, *this, oneapi::tbb::static_partitioner{});
+    synchronise();
   }
 
   // Works through tasks as one slot.
   void operator()(Index slot) const {
+    synchronise();
     try {
-      for (Index index; (index = claim_task()) < num_tasks_;) task_(index, slot);
+      for (Index step = 0; step < num_slots(); ++step) {
+        Share& share = shares_[(slot + step) % num_slots()];
+        for (Index index; (index = share.claim()) < share.end;) task_(index, slot);
+      }
     } catch (...) {
-      next_.exchange(num_tasks_, std::memory_order_acq_rel);  // the others stop after the task they are in
+      for (Share& share : shares_) share.next.store(share.end, std::memory_order_relaxed);  // the others stop after the task they are in
+      synchronise();
       throw;
     }
-    synchronise_loop();
+    synchronise();
   }
 
  private:
-  Index claim_task() const { return next_.fetch_add(1, std::memory_order_acq_rel); }
-  void synchronise_loop() const { next_.fetch_add(0, std::memory_order_acq_rel); }
+  struct alignas(kMemoryAlignment) Share {
+    std::atomic<Index> next;
+    Index end = 0;
 
-  mutable std::atomic<Index> next_;
-  Index num_tasks_, num_slots_;
+    // A task of the share, or end or more where none is left; that is read first, since all look into all shares at last.
+    Index claim() {
+      const Index seen = next.load(std::memory_order_relaxed);
+      return seen < end ? next.fetch_add(1, std::memory_order_relaxed) : seen;
+    }
+  };
+
+  Index num_slots() const { return static_cast<Index>(shares_.size()); }
+  void synchronise() const { order_.fetch_add(1, std::memory_order_acq_rel); }
+
+  mutable std::atomic<Index> order_ = 0;
+  mutable std::vector<Share> shares_;
   FunctionRef<void(Index, Index)> task_;
 };
 

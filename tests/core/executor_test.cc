@@ -85,6 +85,25 @@ TEST_P(EveryExecutor, UsesNoMoreThreadsThanItSays) {
   EXPECT_LE(static_cast<Index>(threads.size()), executor().num_workers());
 }
 
+TEST(TbbExecutor, HelpsAWorkerWhoseTaskTakesLong) {
+  if (num_available_processors() < 2) GTEST_SKIP() << "needs two processors";
+  constexpr Index kTasks = 100;
+  TbbExecutor executor(2);
+  for (const Index long_task : {Index{0}, kTasks / 2}) {  // the first of either worker's share
+    std::atomic<Index> finished = 0;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    Index finished_meanwhile = 0;
+    executor.run(kTasks, [&](Index task, Index) {
+      if (task == long_task) {
+        while (finished < kTasks - 1 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+        finished_meanwhile = finished;
+      }
+      ++finished;
+    });
+    EXPECT_EQ(finished_meanwhile, kTasks - 1);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Workers, EveryExecutor, testing::Values(0, 1, 2, 4, 64), [](const auto& workers) {
   return workers.param == 0 ? "calling_thread" : std::to_string(workers.param) + "_workers";
 });
