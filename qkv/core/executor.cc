@@ -45,34 +45,35 @@ class TaskLoop {
       shares_[slot].next.store(begin_of(slot), std::memory_order_relaxed);
       shares_[slot].end = begin_of(slot + 1);
     }
-    synchronise();
+    synchronise_loop();
   }
   TaskLoop(const TaskLoop&) = delete;
   TaskLoop& operator=(const TaskLoop&) = delete;
-  ~TaskLoop() { synchronise(); }
+  ~TaskLoop() { synchronise_loop(); }
 
   // Starts the slots and waits for them; on the caller's thread, or on one of the arena's where the arena is full.
   // A static partitioner gives a slot to the same thread in every run, if that is free.
   void operator()() const {
-    synchronise();
+    synchronise_loop();
     oneapi::tbb::parallel_for(Index{0}, num_slots(), Index{1}, *this, oneapi::tbb::static_partitioner{});
-    synchronise();
+    synchronise_loop();
   }
 
   // Works through tasks as one slot.
   void operator()(Index slot) const {
-    synchronise();
+    synchronise_loop();
     try {
       for (Index step = 0; step < num_slots(); ++step) {
         Share& share = shares_[(slot + step) % num_slots()];
         for (Index index; (index = share.claim()) < share.end;) task_(index, slot);
       }
     } catch (...) {
-      for (Share& share : shares_) share.next.store(share.end, std::memory_order_relaxed);  // the others stop after the task they are in
-      synchronise();
+      // The others stop after the task they are in.
+      for (Share& share : shares_) share.next.store(share.end, std::memory_order_relaxed);
+      synchronise_loop();
       throw;
     }
-    synchronise();
+    synchronise_loop();
   }
 
  private:
@@ -88,7 +89,7 @@ class TaskLoop {
   };
 
   Index num_slots() const { return static_cast<Index>(shares_.size()); }
-  void synchronise() const { order_.fetch_add(1, std::memory_order_acq_rel); }
+  void synchronise_loop() const { order_.fetch_add(1, std::memory_order_acq_rel); }
 
   mutable std::atomic<Index> order_ = 0;
   mutable std::vector<Share> shares_;
