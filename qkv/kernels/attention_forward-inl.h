@@ -191,7 +191,8 @@ struct Share {
 
 // What panel p fetches while it works on a tile: its bias for the tile that follows, and its part of that tile's keys and values; with its own last tile
 // where its outputs go, and its part of the next head's first tile, and its queries there. A guess, not a read: the next head may see other keys, and a panel
-// that does not see a tile leaves its part. Outputs: 8 to 29 % of a call at 32 x 12 heads of 64 and 128 tokens on AVX-512, 5 % at 4 x 12 of 512.
+// that does not see a tile leaves its part. Outputs: 8 to 29 % of a call at 32 x 12 heads of 64 and 128 tokens on AVX-512, 5 % at 4 x 12 of 512, 1 to 5 % at
+// 8 of 512 and 1024.
 template <class T>
 Prefetch<T> fetch_ahead(const Share<T>& share, Index p, const Panel<T>& panel, KeyRange tile, KeyRange keys,
                         const TensorView<T, 4>& out) {
@@ -207,12 +208,11 @@ Prefetch<T> fetch_ahead(const Share<T>& share, Index p, const Panel<T>& panel, K
   const KeyRange seen = intersect(tile, panel.range.any),
                  next_seen{tile.end, std::min(tile.end + kKeyTile, panel.range.any.end)};
   if (share.plan.fetches_ahead && tile.end < keys.end) add_keys(head, tile.end);
-  if (share.plan.fetches_ahead && next_seen.empty()) {
+  if (share.plan.fetches_outputs && next_seen.empty())
     prefetch.add(&out(head.b, head.h, panel.first_query, 0), out.stride(2), panel.num_queries, args.v_head_dim());
-    if (const Head<T>* next = share.next_head) {
-      if (next->key(0) != head.key(0)) add_keys(*next, keys.begin);  // heads of a group share them
-      prefetch.add(next->query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim());
-    }
+  if (const Head<T>* next = share.next_head; next && share.plan.fetches_ahead && next_seen.empty()) {
+    if (next->key(0) != head.key(0)) add_keys(*next, keys.begin);  // heads of a group share them
+    prefetch.add(next->query(panel.first_query), args.q.stride(2), panel.num_queries, args.head_dim());
   }
   if (args.attn_bias && args.attn_bias->stride(3) == 1 && !next_seen.empty()) {
     const Index stride = args.attn_bias->stride(2), num_rows = stride == 0 ? 1 : panel.num_queries;

@@ -24,8 +24,9 @@ struct ForwardPlan {
       1;  ///< more than 1 only where tasks_per_head is 1: short heads, or few and next to nothing to do
   Index num_tasks = 0;
   bool fetches_ahead =
-      false;  ///< whether tasks fetch keys, values, queries and the places of outputs before they need them
-  Index workspace_size = 0;  ///< scratch of one worker, in elements
+      false;  ///< whether tasks fetch keys and values, and queries of the next head, before they need them
+  bool fetches_outputs = false;  ///< whether they fetch the places of outputs
+  Index workspace_size = 0;      ///< scratch of one worker, in elements
 };
 
 /// T: float or double.
