@@ -155,10 +155,11 @@ void few_tokens_task(const LinearArgs& args, Index output_begin, Index output_en
 
 void task(const LinearArgs& args, const LinearPlan& plan, Index task_index, float* workspace) {
   const Index num_tokens = args.x.shape(0), in_dim = args.x.shape(1), out_dim = args.weight.shape(0);
-  const Index output_cuts = ceil_div(out_dim, plan.outputs_per_task);
-  const Index panel_begin = task_index / output_cuts * plan.panels_per_task;
-  const Index panel_end = std::min(panel_begin + plan.panels_per_task, count_panels<float>(num_tokens));
-  const Index output_begin = task_index % output_cuts * plan.outputs_per_task;
+  // All tokens by some outputs before the next outputs: neighbours share weights, and of the cuts of tokens the last is smaller.
+  const Index num_panels = count_panels<float>(num_tokens), token_cuts = ceil_div(num_panels, plan.panels_per_task);
+  const Index panel_begin = task_index % token_cuts * plan.panels_per_task;
+  const Index panel_end = std::min(panel_begin + plan.panels_per_task, num_panels);
+  const Index output_begin = task_index / token_cuts * plan.outputs_per_task;
   const Index output_end = std::min(output_begin + plan.outputs_per_task, out_dim);
   if (num_tokens <= kFewTokens) return few_tokens_task(args, output_begin, output_end, workspace);
 
