@@ -30,20 +30,20 @@ class CallingThreadExecutor final : public Executor {
   }
 };
 
-// One run on several threads. oneTBB starts a loop per worker slot. Each has a share of consecutive tasks, which it works through before it helps with
-// the others': so from call to call, and for the tasks of one head, a thread finds its operands and outputs in its own cache. Slots, not threads, name the
-// scratch memory, so a thread that waits in a nested run and picks up another slot's loop cannot meet itself.
+// One run on several threads. Each slot has a share of consecutive tasks, which it works through before it helps with the others': so a thread finds the
+// operands of neighbours, and what it wrote in the last run, in its own cache. Slots, not threads, name the scratch memory, so a thread that waits in a nested
+// run and picks up another slot's loop cannot meet itself.
 //
 // The first thing any thread does with a loop is to acquire it, the last is to release it, and the destructor acquires. So tasks see what the caller wrote,
-// and the caller what they wrote. oneTBB sees to that too, but inside its library, where ThreadSanitizer is blind.
+// and the caller what they wrote. oneTBB sees to that too, but inside its library, where ThreadSanitizer is blind. Tasks of one run are not ordered.
 class TaskLoop {
  public:
-  TaskLoop(Index num_tasks, Index num_slots, FunctionRef<void(Index, Index)> task) : shares_(num_slots), task_(task) {
+  TaskLoop(Index num_tasks, Index num_slots, FunctionRef<void(Index, Index)> task) : task_(task), shares_(num_slots) {
+    Index begin = 0;
     for (Index slot = 0; slot < num_slots; ++slot) {
-      // The first num_tasks % num_slots shares hold one more.
-      const auto begin_of = [&](Index s) { return num_tasks / num_slots * s + std::min(s, num_tasks % num_slots); };
-      shares_[slot].next.store(begin_of(slot), std::memory_order_relaxed);
-      shares_[slot].end = begin_of(slot + 1);
+      shares_[slot].next.store(begin, std::memory_order_relaxed);
+      begin += num_tasks / num_slots + (slot < num_tasks % num_slots ? 1 : 0);
+      shares_[slot].end = begin;
     }
     synchronise_loop();
   }
@@ -54,14 +54,13 @@ class TaskLoop {
   // Starts the slots and waits for them; on the caller's thread, or on one of the arena's where the arena is full.
   // A static partitioner gives a slot to the same thread in every run, if that is free.
   void operator()() const {
-    synchronise_loop();
+    const Ordered ordered(*this);
     oneapi::tbb::parallel_for(Index{0}, num_slots(), Index{1}, *this, oneapi::tbb::static_partitioner{});
-    synchronise_loop();
   }
 
-  // Works through tasks as one slot.
+  // Works through tasks as one slot. The loop itself is what oneTBB calls: a lambda would be one more thing whose handing over ThreadSanitizer cannot see.
   void operator()(Index slot) const {
-    synchronise_loop();
+    const Ordered ordered(*this);
     try {
       for (Index step = 0; step < num_slots(); ++step) {
         Share& share = shares_[(slot + step) % num_slots()];
@@ -70,10 +69,8 @@ class TaskLoop {
     } catch (...) {
       // The others stop after the task they are in.
       for (Share& share : shares_) share.next.store(share.end, std::memory_order_relaxed);
-      synchronise_loop();
       throw;
     }
-    synchronise_loop();
   }
 
  private:
@@ -81,19 +78,32 @@ class TaskLoop {
     std::atomic<Index> next;
     Index end = 0;
 
-    // A task of the share, or end or more where none is left; that is read first, since all look into all shares at last.
+    // A task of this share that nobody has claimed, else an index from `end` on. A load first: at the end every slot looks into every share, and a
+    // load leaves the cache line to its owner.
     Index claim() {
       const Index seen = next.load(std::memory_order_relaxed);
       return seen < end ? next.fetch_add(1, std::memory_order_relaxed) : seen;
     }
   };
 
+  // Acquires the loop, and releases it on the way out, however that is taken.
+  class Ordered {
+   public:
+    explicit Ordered(const TaskLoop& loop) : loop_(loop) { loop_.synchronise_loop(); }
+    Ordered(const Ordered&) = delete;
+    Ordered& operator=(const Ordered&) = delete;
+    ~Ordered() { loop_.synchronise_loop(); }
+
+   private:
+    const TaskLoop& loop_;
+  };
+
   Index num_slots() const { return static_cast<Index>(shares_.size()); }
   void synchronise_loop() const { order_.fetch_add(1, std::memory_order_acq_rel); }
 
-  mutable std::atomic<Index> order_ = 0;
-  mutable std::vector<Share> shares_;
   FunctionRef<void(Index, Index)> task_;
+  mutable std::vector<Share> shares_;
+  alignas(kMemoryAlignment) mutable std::atomic<Index> order_ = 0;  // written by all, on a line of its own
 };
 
 // The CPU quota of one cgroup folder in processors, rounded up; nothing where there is no limit.
@@ -159,7 +169,7 @@ Index TbbExecutor::num_workers() const {
 }
 
 void TbbExecutor::run(Index num_tasks, FunctionRef<void(Index, Index)> task) {
-  const Index num_slots = std::min(num_tasks, arena_->num_workers);
+  const Index num_slots = std::min(num_tasks, static_cast<Index>(arena_->arena.max_concurrency()));
   if (num_slots <= 1) return calling_thread_executor().run(num_tasks, task);
 
   const TaskLoop loop(num_tasks, num_slots, task);

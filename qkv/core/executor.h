@@ -43,9 +43,9 @@ class Executor {
 
   /// Calls task(index, worker) once for every index in 0 .. num_tasks-1 and returns when all have finished.
   /// worker is in 0 .. num_workers()-1, and within one run no two tasks that overlap in time share it: it names scratch
-  /// memory. Neighbours share operands, so a worker should take consecutive indices, in rising order (callers put a head's
-  /// longest tasks first). Errors: the first exception of a task is rethrown; tasks not yet started are then left out.
-  /// Threads: may be called from several threads, and from inside a task.
+  /// memory. Neighbours share operands, and long tasks come before short ones: a worker should take consecutive indices, in
+  /// rising order; nothing but speed depends on it. Errors: the first exception of a task is rethrown; tasks not yet
+  /// started are then left out. Threads: may be called from several threads, and from inside a task.
   virtual void run(Index num_tasks, FunctionRef<void(Index task, Index worker)> task) = 0;
 };
 

@@ -256,7 +256,7 @@ template <class T>
 void task(const AttentionArgs<T>& args, const AttentionOutput<T>& out, const ForwardPlan& plan, Index task_index,
           T* workspace) {
   // Head by head, so that keys and values are still in L2, and in a head the longest task first: causal that of the last panels, which have the
-  // most keys; otherwise the last are what is left over. Causal every second one first, so that two workers who share a head evenly have as much to do.
+  // most keys, but every second one before the others, so that two workers who share one head have as much to do; otherwise the last are what is left over.
   const Index turn = task_index % plan.tasks_per_head, half = ceil_div(plan.tasks_per_head, Index{2});
   const Index rank = turn < half ? 2 * turn : 2 * (turn - half) + 1;
   const Index cut = args.causal ? plan.tasks_per_head - 1 - rank : turn;

@@ -72,7 +72,7 @@ ForwardPlan plan(const ForwardShape& shape) {
   const bool has_many_short_heads = plan.tasks_per_head == 1 && shape.q_len >= kFewQueries && !is_long &&
                                     static_cast<double>(shape.batch * shape.num_kv_heads) * head_elements > kLargestL2;
   plan.fetches_ahead = is_long || has_many_short_heads;
-  // The places of outputs also where all that a call touches does not stay in two L2; where it does, 16 to 64 queries lose 2 to 7 %.
+  // The places of outputs also where queries, keys, values and outputs do not stay in two L2; where it does, 16 to 64 queries lose 2 to 7 %.
   const double num_rows = static_cast<double>(heads) * static_cast<double>(shape.q_len);
   const double all_elements = static_cast<double>(shape.batch * shape.num_kv_heads) * head_elements +
                               num_rows * static_cast<double>(shape.head_dim + shape.v_head_dim);

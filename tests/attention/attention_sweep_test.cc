@@ -125,16 +125,18 @@ TEST(AttentionSweep, AgreesWithTheOracleOnEveryTargetInDouble) {
   expect_agreement_with_oracle<double>(3 * sweep_step());
 }
 
-// Heads whose tiles are fetched ahead, with more than one panel, and one head after another in a task.
-TEST(AttentionSweep, AgreesWithTheOracleWhereKeysAreFetchedAhead) {
-  const auto expect_fetched = [](AttentionCase c) {
+// Heads whose tiles are fetched ahead, with more than one panel, and one head after another in a task; and heads of which only outputs are.
+TEST(AttentionSweep, AgreesWithTheOracleWhereKeysOrOutputsAreFetchedAhead) {
+  const auto expect_fetched = [](AttentionCase c, bool with_keys = true) {
     for (const MaskKind mask : {MaskKind::kNone, MaskKind::kCausalLower, MaskKind::kWindow, MaskKind::kBias,
                                 MaskKind::kRaggedCausal, MaskKind::kEverything}) {
       if (mask == MaskKind::kRaggedCausal && c.batch > 1) continue;
       c.mask = mask;
       const CaseInputs inputs(c);
       const AttentionShapes shapes{inputs.q().shape(), inputs.k().shape(), inputs.v().shape()};
-      ASSERT_TRUE(kernels::plan_attention_forward<float>(forward_shape(shapes, inputs.options)).fetches_ahead);
+      const auto plan = kernels::plan_attention_forward<float>(forward_shape(shapes, inputs.options));
+      ASSERT_EQ(plan.fetches_ahead, with_keys);
+      ASSERT_TRUE(plan.fetches_outputs);
       expect_agreement_with_oracle<float>(c, {.lse = true});
     }
   };
@@ -147,6 +149,8 @@ TEST(AttentionSweep, AgreesWithTheOracleWhereKeysAreFetchedAhead) {
                   .head_dim = 64,
                   .v_head_dim = 63,
                   .layout = Layout::kInterleaved});
+  expect_fetched({.num_heads = 8, .num_kv_heads = 8, .q_len = 300, .kv_len = 300, .head_dim = 64, .v_head_dim = 64},
+                 false);
 }
 
 class AttentionThreads : public OnEveryTarget {};

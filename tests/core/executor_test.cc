@@ -5,6 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -102,6 +103,43 @@ TEST(TbbExecutor, HelpsAWorkerWhoseTaskTakesLong) {
     });
     EXPECT_EQ(finished_meanwhile, kTasks - 1);
   }
+}
+
+// Runs tasks on two workers, of whom each waits in its first until the other has one, too, or for 20 seconds.
+template <class Task>
+void run_on_two_workers(Index num_tasks, const Task& task) {
+  TbbExecutor executor(2);
+  std::array<std::atomic<bool>, 2> is_there{};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  executor.run(num_tasks, [&](Index index, Index worker) {
+    is_there.at(static_cast<std::size_t>(worker)) = true;
+    while (!(is_there[0] && is_there[1]) && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    task(index, worker);
+  });
+}
+
+TEST(TbbExecutor, GivesEachWorkerAnEvenShareOfNeighbours) {
+  if (num_available_processors() < 2) GTEST_SKIP() << "needs two processors";
+  std::array<std::atomic<Index>, 2> first{-1, -1};
+  run_on_two_workers(101, [&](Index index, Index worker) {
+    Index none = -1;
+    first.at(static_cast<std::size_t>(worker)).compare_exchange_strong(none, index);
+  });
+  EXPECT_THAT((std::vector<Index>{first[0], first[1]}), testing::UnorderedElementsAre(0, 51));
+}
+
+TEST(TbbExecutor, LeavesOutWhatHasNotBegunWhenATaskThrows) {
+  if (num_available_processors() < 2) GTEST_SKIP() << "needs two processors";
+  constexpr Index kTasks = 10000;
+  std::atomic<Index> begun = 0;
+  EXPECT_THROW(run_on_two_workers(kTasks,
+                                  [&](Index index, Index) {
+                                    if (index == 0) throw std::runtime_error("task 0");
+                                    ++begun;
+                                    std::this_thread::sleep_for(std::chrono::microseconds(100));
+                                  }),
+               std::runtime_error);
+  EXPECT_LT(begun, kTasks / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Workers, EveryExecutor, testing::Values(0, 1, 2, 4, 64), [](const auto& workers) {
