@@ -35,7 +35,7 @@ OUTSIDE = ("tests", "bench", "fuzz", "examples")
 # A library's headers and the places that may include them (folders end in a slash).
 LIBRARIES = (
     ("Highway", re.compile(r"hwy/"), ("qkv/kernels/", "tests/kernels/", "bench/")),
-    ("oneTBB", re.compile(r"(oneapi/)?tbb[/.]"), ("qkv/core/executor.cc",)),
+    ("oneTBB", re.compile(r"(oneapi/)?tbb[/.]"), ("qkv/core/executor.cc", "tests/core/executor_test.cc")),
     ("nlohmann-json", re.compile(r"nlohmann/"), ("qkv/io/", "qkv/text/", "viewer/", "cli/", "tests/", "fuzz/")),
     ("utf8proc", re.compile(r"utf8proc"), ("qkv/text/", "viewer/", "tests/text/")),
     ("CLI11", re.compile(r"CLI/"), ("cli/",)),

@@ -149,7 +149,7 @@ TEST(AttentionSweep, AgreesWithTheOracleWhereKeysOrOutputsAreFetchedAhead) {
                   .head_dim = 64,
                   .v_head_dim = 63,
                   .layout = Layout::kInterleaved});
-  expect_fetched({.num_heads = 8, .num_kv_heads = 8, .q_len = 300, .kv_len = 300, .head_dim = 64, .v_head_dim = 64},
+  expect_fetched({.num_heads = 8, .num_kv_heads = 8, .q_len = 500, .kv_len = 40, .head_dim = 64, .v_head_dim = 64},
                  false);
 }
 
