@@ -1,6 +1,10 @@
 #include "qkv/core/memory.h"
 
-#include <memory>
+#include <algorithm>
+#include <array>
+#include <new>
+#include <span>
+#include <utility>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -11,12 +15,71 @@ namespace qkv {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::align_val_t kAlignment{kMemoryAlignment};
+
+struct Block {
+  void* memory = nullptr;
+  std::size_t num_bytes = 0;
+};
+
+// Blocks that were freed, the oldest first.
+class KeptBlocks {
+ public:
+  // Smaller ones the C library keeps itself.
+  static constexpr std::size_t kLeastBytes = std::size_t{1} << 16;
+
+  // The smallest block of num_bytes to twice that, which is kept no longer; a null one if there is none.
+  Block take(std::size_t num_bytes) {
+    Block* best = nullptr;
+    for (Block& block : std::span(blocks_).first(size_))
+      if (block.num_bytes >= num_bytes && block.num_bytes / 2 <= num_bytes &&
+          (!best || block.num_bytes < best->num_bytes))
+        best = &block;
+    return best ? remove(best) : Block{};
+  }
+
+  void keep(Block block) {
+    if (size_ == blocks_.size()) free(remove(blocks_.data()));
+    blocks_[size_++] = block;
+  }
+
+  void clear() {
+    while (size_ > 0) free(remove(blocks_.data()));
+  }
+
+  static void free(Block block) { ::operator delete(block.memory, kAlignment); }
+
+ private:
+  // About as many as a layer of a transformer has at once.
+  std::array<Block, 16> blocks_;
+  std::size_t size_ = 0;
+
+  Block remove(Block* block) {
+    std::rotate(block, block + 1, blocks_.data() + size_);
+    return blocks_[--size_];
+  }
+};
+
+// Of this thread: whether there is a MemoryReuse, and what it keeps.
+thread_local bool reuses_memory = false;
+thread_local KeptBlocks kept_blocks;
 
 }  // namespace
 
+void FreeMemory::operator()(void* memory) const noexcept {
+  const Block block{memory, num_bytes};
+  if (memory && reuses_memory && num_bytes >= KeptBlocks::kLeastBytes)
+    kept_blocks.keep(block);
+  else
+    KeptBlocks::free(block);
+}
+
 Memory allocate_memory(std::size_t num_bytes) {
-  constexpr std::align_val_t kAlignment{kMemoryAlignment};
-  Memory memory(::operator new(num_bytes, kAlignment));
+  if (reuses_memory && num_bytes >= KeptBlocks::kLeastBytes) {
+    const Block kept = kept_blocks.take(num_bytes);
+    if (kept.memory) return {kept.memory, FreeMemory{kept.num_bytes}};
+  }
+  Memory memory(::operator new(num_bytes, kAlignment), FreeMemory{num_bytes});
 #if defined(__linux__)
   // Only pages that lie in the block from end to end, so that nothing more becomes resident. Blocks that begin where a page does would be tidier,
   // but they leave holes in the C library's heap that no other block fills: after 3000 random sizes twice as much was resident.
@@ -25,6 +88,14 @@ Memory allocate_memory(std::size_t num_bytes) {
   if (std::align(kHugePage, kHugePage, begin, space)) madvise(begin, space / kHugePage * kHugePage, MADV_HUGEPAGE);
 #endif
   return memory;
+}
+
+MemoryReuse::MemoryReuse() : is_outermost_(!std::exchange(reuses_memory, true)) {}
+
+MemoryReuse::~MemoryReuse() {
+  if (!is_outermost_) return;
+  reuses_memory = false;
+  kept_blocks.clear();
 }
 
 }  // namespace qkv

@@ -21,37 +21,66 @@ namespace HWY_NAMESPACE {
 using F32 = Tag<float>;
 using VecF32 = Vec<float>;
 
-// One task packs its tokens into panels once (unless they are few, see kFewTokens), then walks the weights in blocks of rows, each block against every panel:
-//   for each block of weight rows (in L2)    for each panel (x^T in lanes)    y^T tile = W x^T -> bias, activation -> y
-constexpr Index kMaxPanelsPerTask = 8;  // in L2 beside a block of weights while in_dim is at most 512 or so
-// Packing a panel costs as much as 15 or so outputs: a task should have many, if there are enough tasks without cutting the outputs.
-constexpr Index kMaxOutputsPerTask = 768, kMinOutputsPerTask = 96;
-constexpr Index kEnoughTasks = 8;                 // for a few threads to share evenly
-constexpr Index kBlockFloats = Index{48} * 1024;  // 192 KiB of weights: less than half of a 512 KiB L2
-constexpr Index kRowStep = 24;                    // whole tiles of 12, 6, 4 or 8 rows; of 16 rows and 8
+// One side of the product, the tokens or the outputs, lies in lanes: a task packs some panels of it once (unless tokens are few, see kFewTokens), then walks
+// the rows of the other side in blocks, each block against every panel:
+//   for each block of rows (in L2)    for each panel    tile = rows x panel -> bias, activation -> y
+// With outputs in lanes a tile is a piece of y, and is written as it comes out of the registers; with tokens in lanes it is one of y^T.
+constexpr Index kMaxPanelsPerTask = 2;  // of 1 to 8: more push rows out of L2 where in_dim is large
+// Packing a panel costs as much as 12 or so rows: a task should have many, if there are enough tasks without cutting them.
+constexpr Index kMaxRowsPerTask = 768, kMinRowsPerTask = 96;
+constexpr Index kEnoughTasks = 8;  // for a few threads to share evenly
+constexpr Index kRowStep = 24;     // whole tiles of 12, 6, 4 or 8 rows; of 16 rows and 8
 // Up to this many tokens would leave most lanes of a panel empty; then the lanes run along in_dim instead, and what is left is reading the
 // weights once.
 constexpr Index kFewTokens = std::min<Index>(4, kLanes<float>);
 
-Index block_rows(Index in_dim) {
-  return std::clamp<Index>(kBlockFloats / in_dim / kRowStep, 1, 4) * kRowStep;
+// Rows in a block. Of weights 192 KiB, less than half of a 512 KiB L2: they may come from memory, and of many rows side by side no prefetching gets hold
+// (16 tokens, 768 -> 3072: 96 rows were 10 % slower than 48). Tokens are few enough to lie near; for each block of them the panel is read again
+// (512 tokens, 1536 -> 384: 24 rows were 10 % slower than 96).
+Index block_rows(bool outputs_in_lanes, Index in_dim) {
+  constexpr Index kMaxSteps = 4, kBlockFloats = Index{48} * 1024;
+  return kRowStep * (outputs_in_lanes ? kMaxSteps : std::clamp<Index>(kBlockFloats / in_dim / kRowStep, 1, kMaxSteps));
+}
+
+// How many pieces each side is cut into.
+struct Cuts {
+  Index panels, rows;
+};
+
+Cuts cut(Index num_panels, Index num_rows) {
+  Cuts cuts{ceil_div(num_panels, kMaxPanelsPerTask), ceil_div(num_rows, kMaxRowsPerTask)};
+  cuts.panels = std::max(cuts.panels, std::min(num_panels, ceil_div(kEnoughTasks, cuts.rows)));
+  cuts.rows = std::max(cuts.rows, std::min(num_rows / kMinRowsPerTask, ceil_div(kEnoughTasks, cuts.panels)));
+  return cuts;
+}
+
+// What a product costs, in multiply-adds, with num_lanes rows of one side in lanes, against num_rows of the other; transposed_rows is num_rows where y has to be
+// transposed, else 0. By measurement an element moved into a panel or out of one costs as much as 12 products, four times that where its vector
+// is not full, and to transpose is to move twice.
+double cost(Index num_lanes, Index num_rows, Index in_dim, Index transposed_rows) {
+  constexpr double kMove = 12, kPartMove = 4 * kMove;
+  const Index left = num_lanes % kLanes<float>, repeats = cut(count_panels<float>(num_lanes), num_rows).rows;
+  const double products =
+      static_cast<double>(round_up(num_lanes, kLanes<float>) * num_rows) * static_cast<double>(in_dim);
+  const double moves_per_row = static_cast<double>(num_lanes - left) * kMove + static_cast<double>(left) * kPartMove;
+  return products + moves_per_row * static_cast<double>(repeats * in_dim + 2 * transposed_rows);
 }
 
 LinearPlan plan(Index num_tokens, Index in_dim, Index out_dim) {
   LinearPlan plan;
   if (num_tokens == 0 || out_dim == 0) return plan;
-  const Index panels = count_panels<float>(num_tokens);
-  const auto cut_evenly = [](Index len, Index cuts, Index unit) { return round_up(ceil_div(len, cuts), unit); };
-  Index output_cuts = ceil_div(out_dim, kMaxOutputsPerTask);
-  const Index token_cuts =
-      std::max(ceil_div(panels, kMaxPanelsPerTask), std::min(panels, ceil_div(kEnoughTasks, output_cuts)));
-  output_cuts = std::max(output_cuts, std::min(out_dim / kMinOutputsPerTask, ceil_div(kEnoughTasks, token_cuts)));
-  plan.panels_per_task = cut_evenly(panels, token_cuts, 1);
-  plan.outputs_per_task = cut_evenly(out_dim, output_cuts, kRowStep);
-  plan.num_tasks = ceil_div(panels, plan.panels_per_task) * ceil_div(out_dim, plan.outputs_per_task);
+  plan.outputs_in_lanes =
+      num_tokens > kFewTokens && cost(out_dim, num_tokens, in_dim, 0) < cost(num_tokens, out_dim, in_dim, out_dim);
+  const Index num_panels = count_panels<float>(plan.outputs_in_lanes ? out_dim : num_tokens);
+  const Index num_rows = plan.outputs_in_lanes ? num_tokens : out_dim;
+  const Cuts cuts = cut(num_panels, num_rows);
+  plan.panels_per_task = ceil_div(num_panels, cuts.panels);
+  plan.rows_per_task = round_up(ceil_div(num_rows, cuts.rows), kRowStep);
+  plan.num_tasks = ceil_div(num_panels, plan.panels_per_task) * ceil_div(num_rows, plan.rows_per_task);
   const Index packed_rows = num_tokens <= kFewTokens ? 0 : plan.panels_per_task * in_dim;
   // Every worker's share begins on a cache line.
-  plan.workspace_floats = round_up((packed_rows + block_rows(in_dim)) * kMaxPanelWidth<float>, kLineElements<float>);
+  plan.workspace_floats =
+      round_up((packed_rows + block_rows(plan.outputs_in_lanes, in_dim)) * kMaxPanelWidth<float>, kLineElements<float>);
   return plan;
 }
 
@@ -72,15 +101,91 @@ VecF32 activate(F32 d, VecF32 x, Activation activation) {
   return x;
 }
 
-// y for `count` tokens from `token` on out of y^T [rows][width], with bias and activation.
-HWY_NOINLINE void write_outputs(const LinearArgs& args, Index token, Index count, Index first_output, Index rows,
-                                Index width, const float* HWY_RESTRICT yt) {
+// What a task computes at once: tokens x outputs of y.
+struct Piece {
+  Index first_token, num_tokens, first_output, num_outputs;
+};
+
+float* y_of(const LinearArgs& args, const Piece& piece) {
+  return args.y.data() + piece.first_token * args.y.stride(0) + piece.first_output;
+}
+
+// A piece of y out of y^T [num_outputs][width], with bias and activation.
+HWY_NOINLINE void write_transposed(const LinearArgs& args, const Piece& piece, Index width,
+                                   const float* HWY_RESTRICT yt) {
   const F32 d;
-  unpack_panel(yt, width, count, rows, args.y.data() + token * args.y.stride(0) + first_output, args.y.stride(0),
+  unpack_panel(yt, width, piece.num_tokens, piece.num_outputs, y_of(args, piece), args.y.stride(0),
                [&](Index r, VecF32 v) {
-                 if (args.bias) v = hn::Add(v, hn::Set(d, args.bias[first_output + r]));
+                 if (args.bias) v = hn::Add(v, hn::Set(d, args.bias[piece.first_output + r]));
                  return activate(d, v, args.activation);
                });
+}
+
+// Stores the first `count` lanes of v, or all if there are fewer.
+HWY_INLINE void store_lanes(VecF32 v, float* HWY_RESTRICT to, Index count) {
+  if (count >= kLanes<float>) return hn::StoreU(v, F32(), to);
+  HWY_ALIGN float lanes[kLanes<float>];
+  hn::Store(v, F32(), lanes);
+  std::copy_n(lanes, count, to);
+}
+
+// The epilogue with outputs in lanes: adds the bias and writes the first num_outputs lanes to y.
+template <int kVectors>
+struct WriteRows {
+  float* y;  // of the first row and the panel's first output
+  Index stride, num_outputs;
+  const float* bias;  // [kVectors * kLanes]
+  float* out;         // the sums of deep products so far, see multiply_rows
+  const float* partial = nullptr;
+  Prefetch<float>* prefetch = nullptr;  // to fetch the rows that come next cost 4 %
+
+  template <int kFirst, int kRows>
+  HWY_INLINE void operator()(Index first, VecF32 (&sums)[kRows][kVectors]) const {
+    constexpr Index kLane = kLanes<float>;
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      float* HWY_RESTRICT const row = y + (first + r) * stride;
+#pragma GCC unroll 4
+      for (int v = kFirst; v < kVectors; ++v)
+        store_lanes(hn::Add(sums[r][v], hn::Load(F32(), bias + v * kLane)), row + v * kLane, num_outputs - v * kLane);
+    }
+  }
+};
+
+// y = activation(y).
+HWY_NOINLINE void activate_rows(const LinearArgs& args, const Piece& piece) {
+  const F32 d;
+  for (Index t = 0; t < piece.num_tokens; ++t) {
+    float* const y = y_of(args, piece) + t * args.y.stride(0);
+    for (Index i = 0; i < piece.num_outputs; i += kLanes<float>) {
+      HWY_ALIGN float lanes[kLanes<float>] = {};
+      const Index count = std::min(kLanes<float>, piece.num_outputs - i);
+      std::copy_n(y + i, count, lanes);
+      store_lanes(activate(d, hn::Load(d, lanes), args.activation), y + i, count);
+    }
+  }
+}
+
+// A piece of y = rows of x times a panel of weights.
+template <int kVectors>
+HWY_INLINE void compute_rows(const LinearArgs& args, const Piece& piece, const float* panel, float* sums) {
+  HWY_ALIGN float bias[kMaxPanelWidth<float>];
+  std::fill(std::begin(bias), std::end(bias), -0.0f);  // changes no sum, not even -0
+  if (args.bias) std::copy_n(args.bias + piece.first_output, piece.num_outputs, bias);
+  WriteRows<kVectors> epilogue{y_of(args, piece), args.y.stride(0), piece.num_outputs, bias, sums};
+  const Index stride = args.x.stride(0);
+  multiply_rows<kVectors>(args.x.data() + piece.first_token * stride, stride, 0, piece.num_tokens, panel,
+                          args.x.shape(1), epilogue);
+  if (args.activation != Activation::kNone) activate_rows(args, piece);
+}
+
+// A piece of y, transposed, = rows of weights times a panel of tokens.
+template <int kVectors>
+HWY_INLINE void compute_transposed(const LinearArgs& args, const Piece& piece, const float* panel, float* yt) {
+  const Index stride = args.weight.stride(0);
+  multiply_rows<kVectors>(args.weight.data() + piece.first_output * stride, stride, piece.num_outputs, panel,
+                          args.x.shape(1), yt);
+  write_transposed(args, piece, kVectors * kLanes<float>, yt);
 }
 
 // yt[r][t] = w_r . x_t for rows r .. r+kRows-1 of the block and all kTokens tokens.
@@ -144,43 +249,47 @@ void few_token_outputs(const LinearArgs& args, Index first_output, Index rows, I
 }
 
 void few_tokens_task(const LinearArgs& args, Index output_begin, Index output_end, float* yt) {
-  const Index num_tokens = args.x.shape(0), width = round_up(num_tokens, kLanes<float>),
-              block = block_rows(args.x.shape(1));
+  const Index num_tokens = args.x.shape(0), width = round_up(num_tokens, kLanes<float>);
+  const Index block = block_rows(false, args.x.shape(1));
   for (Index output = output_begin; output < output_end; output += block) {
     const Index rows = std::min(block, output_end - output);
     few_token_outputs(args, output, rows, width, yt);
-    write_outputs(args, 0, num_tokens, output, rows, width, yt);
+    write_transposed(args, {0, num_tokens, output, rows}, width, yt);
   }
 }
 
 void task(const LinearArgs& args, const LinearPlan& plan, Index task_index, float* workspace) {
-  const Index num_tokens = args.x.shape(0), in_dim = args.x.shape(1), out_dim = args.weight.shape(0);
-  // All tokens by some outputs before the next outputs: neighbours share weights, and of the cuts of tokens the last is smaller.
-  const Index num_panels = count_panels<float>(num_tokens), token_cuts = ceil_div(num_panels, plan.panels_per_task);
-  const Index panel_begin = task_index % token_cuts * plan.panels_per_task;
+  const CView<2>&lanes = plan.outputs_in_lanes ? args.weight : args.x,
+        &rows = plan.outputs_in_lanes ? args.x : args.weight;
+  const Index in_dim = args.x.shape(1), num_panels = count_panels<float>(lanes.shape(0));
+  // All panels by some rows before the next rows: neighbours share rows, and of the cuts of panels the last is smaller.
+  const Index panel_cuts = ceil_div(num_panels, plan.panels_per_task);
+  const Index panel_begin = task_index % panel_cuts * plan.panels_per_task;
   const Index panel_end = std::min(panel_begin + plan.panels_per_task, num_panels);
-  const Index output_begin = task_index / token_cuts * plan.outputs_per_task;
-  const Index output_end = std::min(output_begin + plan.outputs_per_task, out_dim);
-  if (num_tokens <= kFewTokens) return few_tokens_task(args, output_begin, output_end, workspace);
+  const Index row_begin = task_index / panel_cuts * plan.rows_per_task;
+  const Index row_end = std::min(row_begin + plan.rows_per_task, rows.shape(0));
+  if (args.x.shape(0) <= kFewTokens) return few_tokens_task(args, row_begin, row_end, workspace);
 
-  float* const yt = workspace + plan.panels_per_task * in_dim * kMaxPanelWidth<float>;
+  float* const tile = workspace + plan.panels_per_task * in_dim * kMaxPanelWidth<float>;
   const auto for_each_panel = [&](const auto& step) {
     for (Index p = panel_begin; p < panel_end; ++p) {
-      const PanelCut cut = cut_panel<float>(num_tokens, p);
+      const PanelCut cut = cut_panel<float>(lanes.shape(0), p);
       step(cut, round_up(cut.count, kLanes<float>), workspace + (p - panel_begin) * in_dim * kMaxPanelWidth<float>);
     }
   };
-  const Index x_stride = args.x.stride(0), w_stride = args.weight.stride(0), block = block_rows(in_dim);
   for_each_panel([&](PanelCut cut, Index width, float* panel) {
-    pack_panel(args.x.data() + cut.first * x_stride, x_stride, cut.count, in_dim, panel, width);
+    pack_panel(lanes.data() + cut.first * lanes.stride(0), lanes.stride(0), cut.count, in_dim, panel, width);
   });
-  for (Index output = output_begin; output < output_end; output += block) {
-    const Index rows = std::min(block, output_end - output);
+  const Index block = block_rows(plan.outputs_in_lanes, in_dim);
+  for (Index row = row_begin; row < row_end; row += block) {
+    const Index num_rows = std::min(block, row_end - row);
     for_each_panel([&](PanelCut cut, Index width, const float* panel) {
       with_vectors<float>(width, [&]<int kVectors>() {
-        multiply_rows<kVectors>(args.weight.data() + output * w_stride, w_stride, rows, panel, in_dim, yt);
+        if (plan.outputs_in_lanes)
+          compute_rows<kVectors>(args, {row, num_rows, cut.first, cut.count}, panel, tile);
+        else
+          compute_transposed<kVectors>(args, {cut.first, cut.count, row, num_rows}, panel, tile);
       });
-      write_outputs(args, cut.first, cut.count, output, rows, width, yt);
     });
   }
 }

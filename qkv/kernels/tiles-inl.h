@@ -2,10 +2,10 @@
 //
 //   out[r][i] = sum_t left(r, t) * panel[t][i]
 //
-// Lanes = i (queries or tokens), one broadcast scalar of `left` at a time. `left` is read in its natural row-major layout:
-//   Left::kRows      left(r, t) = left[r * stride + t]   scores: rows = keys, t over head_dim; linear layers: rows = output features
+// Lanes = i (queries, tokens or outputs), one broadcast scalar of `left` at a time. `left` is read in its natural row-major layout:
+//   Left::kRows      left(r, t) = left[r * stride + t]   scores: rows = keys, t over head_dim; linear layers: rows = outputs or tokens
 //   Left::kColumns   left(r, t) = left[t * stride + r]   out^T = V^T P^T: rows = columns of V, t over keys
-// so neither K nor V nor a weight matrix is ever packed. Source: the query-lane layout of this project, see
+// so neither K nor V is ever packed. Source: the query-lane layout of this project, see
 // docs/kernels.md.
 
 #if defined(QKV_KERNELS_TILES_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "qkv/core/memory.h"
 #include "qkv/nn/rows.h"
 
 namespace qkv {
@@ -43,6 +44,7 @@ Tensor<float, 3> embed(const Bert& model, TensorView<const std::int32_t, 2> toke
 BertOutput forward(const Bert& model, TensorView<const std::int32_t, 2> tokens, const BertOptions& options,
                    const Run& run) {
   check_input(model, tokens, options);
+  const MemoryReuse reuse;
   const MultiHeadAttentionOptions block_options{.mask = {.valid_lens = options.valid_lens},
                                                 .observe = {.attn_weights = options.attn_weights}};
   BertOutput output;

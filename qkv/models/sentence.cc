@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <variant>
 
+#include "qkv/core/memory.h"
+
 namespace qkv {
 
 namespace {
@@ -95,6 +97,7 @@ SentenceEmbeddings embed_sentences(const LoadedModel& model, std::span<const std
   std::ranges::stable_sort(order, {}, [&](std::size_t n) { return tokens[n].size(); });
   const Index embed_dim = std::visit([](const auto& any) { return any.config.embed_dim; }, model.model);
   result.vectors = Tensor<float, 2>({static_cast<Index>(tokens.size()), embed_dim});
+  const MemoryReuse reuse;
   for (std::size_t begin = 0, end; begin < order.size(); begin = end) {
     end = begin + 1;
     while (end < order.size() && static_cast<Index>((end + 1 - begin) * tokens[order[end]].size()) <= kTokensPerRun)

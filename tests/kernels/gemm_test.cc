@@ -62,10 +62,12 @@ class LinearKernel : public test::OnEveryTarget {};
 
 TEST_P(LinearKernel, AgreesWithPlainLoopsInDouble) {
   test::Random random(11);
+  bool outputs_lay_in_lanes[2] = {};
   for (Index tokens : {1, 2, 3, 4, 5, 8, 16, 24, 25, 49, 130, 200})
     for (Index in_dim : {1, 5, 64, 300, 777})
       for (Index out_dim : {1, 4, 13, 200, 1021}) {  // of 1021 the rows lie 4096 bytes apart
         if (in_dim * out_dim > 160'000) continue;
+        outputs_lay_in_lanes[plan_linear(tokens, in_dim, out_dim).outputs_in_lanes] = true;
         const auto activation = static_cast<Activation>((tokens + in_dim + out_dim) % 4);
         const bool has_bias = (tokens + out_dim) % 2 == 0;
         const PaddedMatrix x = random_matrix(tokens, in_dim, random), weight = random_matrix(out_dim, in_dim, random);
@@ -88,6 +90,27 @@ TEST_P(LinearKernel, AgreesWithPlainLoopsInDouble) {
           ASSERT_TRUE(std::isnan(y.view().data()[i * y.view().stride(0) + out_dim])) << "wrote past row " << i;
         }
       }
+  EXPECT_TRUE(outputs_lay_in_lanes[false]);
+  EXPECT_TRUE(outputs_lay_in_lanes[true]);
+}
+
+// Which side lies in lanes depends on the number of tokens; what becomes of a token must not.
+TEST_P(LinearKernel, GivesTheSameBitsInShortCallsAndLongOnes) {
+  test::Random random(14);
+  constexpr Index kTokens = 176, kInDim = 300, kOutDim = 200, kShort = 16;
+  const PaddedMatrix x = random_matrix(kTokens, kInDim, random), weight = random_matrix(kOutDim, kInDim, random);
+  const PaddedMatrix bias = random_matrix(1, kOutDim, random), whole(kTokens, kOutDim), parts(kTokens, kOutDim);
+  const auto run_tokens = [&](const PaddedMatrix& y, Index begin, Index end) {
+    run({x.view().slice(0, begin, end), weight.view(), bias.view().data(), y.view().slice(0, begin, end),
+         Activation::kGeluErf},
+        calling_thread_executor());
+    return plan_linear(end - begin, kInDim, kOutDim).outputs_in_lanes;
+  };
+  EXPECT_TRUE(run_tokens(whole, 0, kTokens));
+  for (Index begin = 0; begin < kTokens; begin += kShort) run_tokens(parts, begin, begin + kShort);
+  EXPECT_FALSE(plan_linear(kShort, kInDim, kOutDim).outputs_in_lanes);
+  for (Index i = 0; i < kTokens; ++i)
+    for (Index o = 0; o < kOutDim; ++o) ASSERT_EQ(whole.view()(i, o), parts.view()(i, o)) << i << ", " << o;
 }
 
 TEST_P(LinearKernel, GivesTheSameBitsForAnyNumberOfThreads) {
