@@ -70,6 +70,17 @@ HWY_INLINE void transpose_blocks(D d, hn::Vec<D> (&v)[2]) {
 }
 /// @}
 
+/// Stores the sum of all blocks of v.
+template <class D>
+HWY_INLINE void add_blocks(D d, hn::Vec<D> v, hn::TFromD<D>* HWY_RESTRICT sum) {
+  if constexpr (hn::MaxLanes(D()) <= kBlock<hn::TFromD<D>>) {
+    hn::StoreU(v, d, sum);
+  } else {
+    const hn::Half<D> half;
+    add_blocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), sum);
+  }
+}
+
 /// Transposes the square matrix whose elements are the blocks of v.
 /// @{
 template <class D>
