@@ -20,9 +20,9 @@ struct LinearArgs {
 /// How the product is cut. A function of the shapes and the SIMD target only, so bits do not depend on threads. Up to four tokens are summed
 /// in another order than more of them are, so a row of y may differ in its last bits between a short call and a long one.
 struct LinearPlan {
-  bool outputs_in_lanes = false;  ///< whether panels hold rows of weight, else rows of x; the other side is read where it lies
+  bool outputs_in_lanes = false;  ///< whether panels hold rows of weight, else rows of x
   Index panels_per_task = 0;      ///< panels that a task packs
-  Index rows_per_task = 0;        ///< rows of the other side that a task goes through
+  Index rows_per_task = 0;        ///< rows of the other side that a task goes through, where they lie
   Index num_tasks = 0;            ///< independent pieces
   Index workspace_floats = 0;     ///< scratch of one worker
 };
