@@ -25,6 +25,8 @@ struct Block {
 // Blocks that were freed, the oldest first.
 class KeptBlocks {
  public:
+  ~KeptBlocks() { shrink_to(0); }
+
   // Smaller ones the C library keeps itself.
   static constexpr std::size_t kLeastBytes = std::size_t{1} << 16;
 
@@ -41,10 +43,12 @@ class KeptBlocks {
   void keep(Block block) {
     if (size_ == blocks_.size()) free(remove(blocks_.data()));
     blocks_[size_++] = block;
+    num_bytes_ += block.num_bytes;
   }
 
-  void clear() {
-    while (size_ > 0) free(remove(blocks_.data()));
+  // Frees the oldest until no more than max_bytes are kept.
+  void shrink_to(std::size_t max_bytes) {
+    while (num_bytes_ > max_bytes) free(remove(blocks_.data()));
   }
 
   static void free(Block block) { ::operator delete(block.memory, kAlignment); }
@@ -52,13 +56,17 @@ class KeptBlocks {
  private:
   // About as many as a layer of a transformer has at once.
   std::array<Block, 16> blocks_;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0, num_bytes_ = 0;
 
   Block remove(Block* block) {
+    num_bytes_ -= block->num_bytes;
     std::rotate(block, block + 1, blocks_.data() + size_);
     return blocks_[--size_];
   }
 };
+
+// Kept from one MemoryReuse to the next: 1024 tokens of all-MiniLM-L6-v2 need no more.
+constexpr std::size_t kMostBytesBetween = std::size_t{32} << 20;
 
 // Of this thread: whether there is a MemoryReuse, and what it keeps.
 thread_local bool reuses_memory = false;
@@ -95,7 +103,7 @@ MemoryReuse::MemoryReuse() : is_outermost_(!std::exchange(reuses_memory, true)) 
 MemoryReuse::~MemoryReuse() {
   if (!is_outermost_) return;
   reuses_memory = false;
-  kept_blocks.clear();
+  kept_blocks.shrink_to(kMostBytesBetween);
 }
 
 }  // namespace qkv
