@@ -24,7 +24,7 @@ Memory allocate_memory(std::size_t num_bytes);
 
 /// While it lives, large blocks that its thread frees, up to 16 of them, are kept for what the thread allocates next. At its end up to 32 MiB stay for the
 /// thread's next MemoryReuse, until the thread ends; the rest is freed. The layers of a model need the same sizes again and again, and new memory costs page
-/// faults: without it all-MiniLM-L6-v2 took 1.1 times as long for 512 tokens, and 1.5 times for 8 x 256 (AVX-512). Does nothing where one lives on the
+/// faults: without it all-MiniLM-L6-v2 took 1.04 times as long for 512 tokens, and 1.4 times for 8 x 256 (AVX-512). Does nothing where one lives on the
 /// thread already.
 class MemoryReuse {
  public:

@@ -206,7 +206,7 @@ HWY_INLINE void sum_lanes(const VecF32 (&v)[kCount], float (&sums)[kCount]) {
 }
 
 // Weight rows that are read at once: with 16 registers far apart, each the beginning of a stream of rows that the processor itself fetches ahead (768 -> 3072
-// out of memory, Zen 3, 1 and 4 tokens: 1.45 and 1.26 times as fast as side by side, with the next ones asked for; asking, too, took back 15 and 3 %),
+// out of memory, Zen 3, 1 and 4 tokens: 1.39 times as fast as side by side, with the next ones asked for; asking, too, took back 15 and 3 %),
 // with 32 side by side, and the next ones asked for (94 and 85 % of read bandwidth on Emerald Rapids).
 constexpr bool kReadsStreams = !kHas32Registers;
 
